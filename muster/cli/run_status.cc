@@ -13,9 +13,6 @@ namespace {
 
 using observe::RunInfo;
 
-// A collective that goes on for longer than most steps take waits for somebody.
-constexpr Duration kHeldUp = std::chrono::seconds(1);
-
 std::string status_line(std::string_view what, const std::string& text) {
   return text.empty() ? text : fmt::format("  {:<9}{}\n", what, text);
 }
@@ -76,11 +73,11 @@ std::string late_text(const RunStatus& status) {
 }  // namespace
 
 std::vector<std::string> late_workers(const app::DebugReport& report) {
-  std::vector<std::string> lines = app::conclusions(report, kHeldUp);
+  std::vector<std::string> lines = app::conclusions(report);
   std::int64_t newest = 0;
   for (const app::DebugWorker& worker : report.workers) newest = std::max(newest, worker.step);
   for (const app::DebugWorker& worker : report.workers) {
-    if (worker.dump && worker.step + 1 < newest)
+    if (worker.dump && !worker.starting && worker.step + 1 < newest)
       lines.push_back(
           fmt::format("worker {} is at step {}, others at {}", worker.worker, worker.step, newest));
   }

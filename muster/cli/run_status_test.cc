@@ -36,7 +36,8 @@ RunStatus running() {
   evaluation.values = {{"eval/accuracy", 0.875}};
   status.run.outline.evaluations = {evaluation};
   status.run.outline.took = std::chrono::seconds(40);
-  status.workers = app::DebugReport{.time = "", .occasion = "", .workers = {}};
+  status.workers =
+      app::DebugReport{.time = "", .occasion = std::string(app::kAskedFor), .workers = {}};
   status.workers->workers = {worker(0, 401), worker(1, 400)};
   return status;
 }
@@ -74,6 +75,15 @@ TEST(RunStatus, NamesWhoIsBehindAndWhoDoesNotAnswer) {
   status.workers->workers[1].state = "its process is stopped (SIGSTOP)";
   EXPECT_THAT(late_workers(*status.workers),
               ElementsAre(HasSubstr("does not answer: its process is stopped")));
+}
+
+TEST(RunStatus, WhoIsStartingIsNotLate) {
+  RunStatus status = running();
+  for (app::DebugWorker& one : status.workers->workers) one.starting = true;
+  status.workers->workers[0].step = 0;
+  status.workers->workers[1].dump.reset();
+  EXPECT_THAT(late_workers(*status.workers), IsEmpty());
+  EXPECT_THAT(status_text(status), HasSubstr("  late     nobody\n"));
 }
 
 TEST(RunStatus, ACollectiveOfThisMomentIsNotLate) {

@@ -150,6 +150,7 @@ struct WorkerState {
   std::optional<Bytes> dump = {};  // none: it did not answer
   bool waits_to_begin = false;     // it has joined and others have not, so it has nothing to answer
   Rank rank = kNoRank;             // in the generation that was published last; none: not in it
+  bool starting = false;           // it has not begun to train, and no failure is laid to that
 };
 
 // Why all workers were asked where they are: somebody wants to know, one of them does not answer

@@ -73,6 +73,7 @@ class LocalJob {
   bool is_in(const WorkerProcess& worker) const;
   bool takes_part(const WorkerProcess& worker) const;
   bool stands_by(const WorkerProcess& worker) const;
+  static bool cannot_answer(const WorkerProcess& worker);
   Least least() const;
   std::int32_t left_without(const WorkerProcess& culprit) const;
   std::vector<std::int32_t> missing_without(const WorkerProcess& culprit) const;

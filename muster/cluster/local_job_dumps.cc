@@ -26,6 +26,7 @@ void LocalJob::ask_for_dumps(DumpOccasion occasion) {
                              : describe_process(worker->pid());
   coordinator_->broadcast(Dump{.stacks = !failure});
   if (!failure) dump_timer_ = loop_.call_at(loop_.clock().now() + kDumps, [this] { tell_dumps(); });
+  if (occasion == DumpOccasion::kAsked) tell_dumps_if_complete();  // nobody may have joined yet
 }
 
 // In this generation, or in the one before it, of which this is a second try by the same workers.
@@ -54,12 +55,15 @@ void LocalJob::take_dump(std::int32_t worker, const Bytes& content) {
   tell_dumps_if_complete();
 }
 
+// It looks for questions once it has a rank.
+bool LocalJob::cannot_answer(const WorkerProcess& worker) { return !worker.evidence.joined; }
+
 // Who is lost is not heard any more.
 void LocalJob::tell_dumps_if_complete() {
   if (!asked_ || asked_ == DumpOccasion::kFailure) return;
   const bool complete = std::ranges::all_of(workers_, [&](const auto& entry) {
     const auto& [number, each] = entry;
-    return each->ended() || each->evidence.lost || each->written_off || stands_by(*each) ||
+    return each->ended() || each->evidence.lost || each->written_off || cannot_answer(*each) ||
            dumps_.contains(number);
   });
   if (complete) tell_dumps();
@@ -79,6 +83,7 @@ void LocalJob::tell_dumps() {
     if (asked == DumpOccasion::kAsked && (worker->ended() || worker->written_off)) continue;
     if (stands_by(*worker)) continue;  // nobody waits for it
     const auto dump = dumps_.find(number);
+    const bool has_begun = !cannot_answer(*worker) && !worker->where().phase.empty();
     states.push_back({.worker = worker->evidence.rank,
                       .host = worker->host,
                       .pid = worker->pid(),
@@ -86,7 +91,8 @@ void LocalJob::tell_dumps() {
                       .process = processes_[number],
                       .dump = dump == dumps_.end() ? std::nullopt : std::optional(dump->second),
                       .waits_to_begin = !published_ && worker->here,
-                      .rank = rank_of(number)});
+                      .rank = rank_of(number),
+                      .starting = asked != DumpOccasion::kFailure && !has_begun});
   }
   observer_.on_dumps(states, asked);
 }

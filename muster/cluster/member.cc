@@ -5,6 +5,8 @@
 #include <condition_variable>
 #include <map>
 #include <mutex>
+#include <optional>
+#include <utility>
 
 #include "muster/base/awaited.h"
 #include "muster/cluster/clock_offset.h"
@@ -155,8 +157,14 @@ class Session : public std::enable_shared_from_this<Session> {
   Latched<>& let_go() noexcept { return let_go_; }
   Latched<Error>& lost() noexcept { return lost_; }
   void on_dump(std::function<void(bool)> then) {
-    const std::lock_guard lock(mutex_);
+    std::unique_lock lock(mutex_);
     on_dump_ = std::move(then);
+    const auto missed = std::exchange(missed_dump_, {});
+    lock.unlock();
+    if (missed)
+      loop_.post([weak = weak_from_this(), stacks = *missed] {
+        if (const auto self = weak.lock()) self->dump(stacks);
+      });
   }
   void on_generation(std::function<void(const Membership&)> then) {
     const std::lock_guard lock(mutex_);
@@ -210,6 +218,7 @@ class Session : public std::enable_shared_from_this<Session> {
     std::unique_lock lock(mutex_);
     if (membership.generation <= membership_.generation) return;
     membership_ = membership;
+    missed_dump_.reset();  // who asked has been told without it
     to_reach_.clear();
     again_.clear();
     changed_.notify_all();
@@ -270,6 +279,7 @@ class Session : public std::enable_shared_from_this<Session> {
   void dump(bool stacks) {
     std::unique_lock lock(mutex_);
     const auto then = on_dump_;
+    if (!then) missed_dump_ = stacks;
     lock.unlock();
     if (then) then(stacks);
   }
@@ -320,6 +330,7 @@ class Session : public std::enable_shared_from_this<Session> {
   ClockOffset clock_offset_;
   std::string unreached_;  // why it is not let in
   std::function<void(bool)> on_dump_;
+  std::optional<bool> missed_dump_;  // asked before anybody was there to answer: with stacks?
   std::function<void(const Membership&)> on_generation_;
   std::optional<Error> lost_error_;
   bool closed_ = false;

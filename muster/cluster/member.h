@@ -65,7 +65,8 @@ class Member {
   virtual void on_let_go(std::function<void()> then) = 0;
   // Whenever a newer generation has begun.
   virtual void on_generation(std::function<void(const Membership&)> then) = 0;
-  // Asked where it is, with or without the stacks of its threads; answer_dump() answers.
+  // Asked where it is, with or without the stacks of its threads, be it before this call
+  // and in this generation; answer_dump() answers.
   virtual void on_dump(std::function<void(bool stacks)> then) = 0;
   virtual void answer_dump(Bytes content) = 0;
   // The coordinator is gone (kPeerLost), or told that the job has failed (error.peer: the culprit).

@@ -1,4 +1,6 @@
 // What signals to a launcher do to its job.
+#include <utility>
+
 #include "tests/procs/local_launcher.h"
 
 namespace muster::cluster {
@@ -50,6 +52,22 @@ TEST_F(LocalLauncher, ASignalBeforeAnythingHasBegunDoesNotWaitForIt) {
   EXPECT_EQ(end.signal, SIGTERM);
   EXPECT_EQ(end.exit_statuses, (std::vector<int>{-SIGKILL, -SIGKILL, -SIGKILL}));
   EXPECT_EQ(watcher_.stops, (std::vector{Stopping::kAfterTheStep, Stopping::kNothingBegun}));
+}
+
+TEST_F(LocalLauncher, WhoHasNotBegunIsStartingWhenItIsAskedWhereItIs) {
+  for (const char* act : {"stay_out", "never_begin"}) {
+    spec_.begin_patience = std::chrono::seconds(1);
+    watcher_.starting.clear();
+    watcher_.then = [](Watcher&) { std::raise(SIGUSR2); };
+    bool asked = false;
+    watcher_.on_each_line = [&](const std::string&) {
+      if (!std::exchange(asked, true)) std::raise(SIGUSR2);
+    };
+    watcher_.on_each_dumps = [] { std::raise(SIGTERM); };
+    const auto end = run(act, -1);
+    EXPECT_FALSE(end.failure) << describe(*end.failure);
+    EXPECT_THAT(watcher_.starting, ::testing::ElementsAre(0, 1, 2)) << act;
+  }
 }
 
 // Says that this host is wanted back whenever it is told to; after the job it tells nobody.

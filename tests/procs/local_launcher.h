@@ -54,12 +54,18 @@ class Watcher : public LaunchObserver {
 
   void on_dumps(const std::vector<WorkerState>& states, DumpOccasion) override {
     waiting.clear();
-    for (const WorkerState& state : states)
+    starting.clear();
+    for (const WorkerState& state : states) {
       if (state.waits_to_begin) waiting.push_back(to_int(state.worker));
+      if (state.starting) starting.push_back(to_int(state.worker));
+    }
+    if (on_each_dumps) on_each_dumps();
   }
 
   int restarts = 0;
-  std::vector<int> waiting;  // for others to join, when they were asked where they are
+  std::vector<int> waiting;   // for others to join, when they were asked where they are
+  std::vector<int> starting;  // then
+  std::function<void()> on_each_dumps;
   std::vector<int> distrusted;
   int stops_at = 99;  // once so few are left
   std::function<void(Watcher&)> then;

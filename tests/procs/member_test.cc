@@ -99,6 +99,21 @@ TEST_F(Members, AreToldToStopAlsoWhenTheyAskLater) {
   EXPECT_EQ(late.get_future().get(), StopReason::kCheckpointAndExit);
 }
 
+TEST_F(Members, AreAskedWhereTheyAreAlsoWhenTheyListenLater) {
+  start(1);
+  const auto members = join_all(workers_, 1);
+  coordinator_->broadcast(Dump{.stacks = true});
+  coordinator_->broadcast(Stop{StopReason::kCheckpointAndExit});
+  std::promise<void> after_it;
+  members[0]->on_stop([&](StopReason) { after_it.set_value(); });
+  ASSERT_EQ(after_it.get_future().wait_until(soon().at()), std::future_status::ready);
+  std::promise<bool> asked;
+  members[0]->on_dump([&](bool stacks) { asked.set_value(stacks); });
+  auto told = asked.get_future();
+  ASSERT_EQ(told.wait_until(soon().at()), std::future_status::ready);
+  EXPECT_TRUE(told.get());
+}
+
 TEST_F(Members, NoticeTheCoordinatorsEnd) {
   start(1);
   const auto members = join_all(workers_, 1);

@@ -23,6 +23,17 @@ std::vector<comm::FlightRecord> records_of(const DebugReport& report) {
   return records;
 }
 
+// A collective that goes on for longer than most steps take waits for somebody.
+constexpr Duration kHeldUp = std::chrono::seconds(1);
+
+comm::HeldUp held_up(const DebugReport& report) {
+  comm::HeldUp found = comm::find_held_up(records_of(report));
+  if (report.occasion != kAskedFor) return found;
+  std::erase_if(found.calls, [](const auto& finding) { return finding.call.age < kHeldUp; });
+  std::erase_if(found.waits, [](const auto& each) { return comm::longest_wait(each) < kHeldUp; });
+  return found;
+}
+
 Generation newest_generation(const std::vector<comm::FlightRecord>& records) {
   Generation newest{0};
   for (const comm::FlightRecord& record : records) newest = std::max(newest, record.generation);
@@ -30,9 +41,9 @@ Generation newest_generation(const std::vector<comm::FlightRecord>& records) {
 }
 
 // Ranks whose stacks show why the others wait.
-std::set<Rank> culprits(const std::vector<comm::FlightRecord>& records) {
+std::set<Rank> culprits(const DebugReport& report) {
   std::set<Rank> ranks;
-  const comm::HeldUp found = comm::find_held_up(records);
+  const comm::HeldUp found = held_up(report);
   for (const comm::FlightFinding& finding : found.calls)
     ranks.insert(finding.ranks.begin(), finding.ranks.end());
   for (const comm::WaitFinding& finding : found.waits)
@@ -81,7 +92,7 @@ const comm::FlightCall* first_awaited(const comm::FlightRecord& record) {
 
 std::string last_deed(const DebugWorker& worker) {
   if (!worker.dump && worker.waits_to_begin) return "waits for others to join";
-  if (!worker.dump) return "no answer; " + worker.state;
+  if (!worker.dump) return (worker.starting ? "starting; " : "no answer; ") + worker.state;
   const auto& calls = worker.dump->record.calls;
   const auto first = std::ranges::find_if(calls, comm::is_unfinished);
   if (first != calls.end()) return unfinished(*first, first->took.value_or(first->age));
@@ -98,6 +109,7 @@ json to_json(const DebugWorker& worker) {
                  {"phase", worker.phase},   {"operation", worker.operation},
                  {"state", worker.state}};
   if (worker.waits_to_begin) object["waits_to_begin"] = true;
+  if (worker.starting) object["starting"] = true;
   if (worker.rank != kNoRank) object["rank"] = to_int(worker.rank);
   if (worker.dump) object["dump"] = json::parse(encode(*worker.dump));
   return object;
@@ -113,7 +125,8 @@ Result<DebugWorker> worker_of(const json& object) {
                      .state = object.at("state"),
                      .dump = std::nullopt,
                      .waits_to_begin = object.value("waits_to_begin", false),
-                     .rank = Rank{object.value("rank", to_int(kNoRank))}};
+                     .rank = Rank{object.value("rank", to_int(kNoRank))},
+                     .starting = object.value("starting", false)};
   if (object.contains("dump")) {
     MUSTER_ASSIGN(worker.dump, decode_dump(object.at("dump").dump()));
     worker.rank = worker.dump->record.rank;  // a file of an older muster has it only there
@@ -141,7 +154,8 @@ DebugReport make_debug_report(const std::vector<cluster::WorkerState>& states, W
                        .state = {},
                        .dump = std::nullopt,
                        .waits_to_begin = state.waits_to_begin,
-                       .rank = state.rank};
+                       .rank = state.rank,
+                       .starting = state.starting};
     if (state.dump) {
       const std::string_view text(reinterpret_cast<const char*>(state.dump->data()),
                                   state.dump->size());
@@ -156,19 +170,16 @@ DebugReport make_debug_report(const std::vector<cluster::WorkerState>& states, W
   return report;
 }
 
-std::vector<std::string> conclusions(const DebugReport& report, Duration least) {
-  const auto records = records_of(report);
+std::vector<std::string> conclusions(const DebugReport& report) {
+  const Generation newest = newest_generation(records_of(report));
   std::vector<std::string> lines;
   const comm::RankWording names = names_of(report);
-  const comm::HeldUp found = comm::find_held_up(records);
-  for (const comm::FlightFinding& finding : found.calls) {
-    if (finding.call.age >= least)
-      lines.push_back(describe(finding, newest_generation(records), names));
-  }
-  for (const comm::WaitFinding& finding : found.waits)
-    if (comm::longest_wait(finding) >= least) lines.push_back(describe(finding, names));
+  const comm::HeldUp found = held_up(report);
+  for (const comm::FlightFinding& finding : found.calls)
+    lines.push_back(describe(finding, newest, names));
+  for (const comm::WaitFinding& finding : found.waits) lines.push_back(describe(finding, names));
   for (const DebugWorker& worker : report.workers) {
-    if (worker.dump || worker.waits_to_begin) continue;
+    if (worker.dump || worker.waits_to_begin || worker.starting) continue;
     const cluster::Progress last{Step{worker.step}, worker.phase, worker.operation};
     lines.push_back(fmt::format("{} does not answer: {}; it was {}", who(worker), worker.state,
                                 cluster::describe(last)));
@@ -184,7 +195,7 @@ std::string to_text(const DebugReport& report, bool all_stacks) {
     text += fmt::format("  {}: step {}, {}; {}\n", who(worker), worker.step,
                         worker.phase.empty() ? "not begun" : worker.phase, last_deed(worker));
   }
-  const std::set<Rank> held_up_by = culprits(records_of(report));
+  const std::set<Rank> held_up_by = culprits(report);
   for (const DebugWorker& worker : report.workers) {
     if (!worker.dump || worker.dump->stacks.empty()) continue;
     if (!all_stacks && !held_up_by.contains(worker.dump->record.rank)) continue;

@@ -25,14 +25,18 @@ struct DebugWorker {
   std::optional<WorkerDump> dump = {};  // none: it did not answer
   bool waits_to_begin = false;          // for others to join: it is not asked anything yet
   Rank rank = kNoRank;                  // as it says, or the launcher of one that does not answer
+  bool starting = false;                // it holds nobody up yet
 };
 
 // "pid 7 on node3"; without what is not known of one that has not been heard of yet.
 std::string place_of(const DebugWorker& worker);
 
+// The occasion of a report of a run that may be well.
+inline constexpr std::string_view kAskedFor = "asked for";
+
 struct DebugReport {
   std::string time;      // UTC
-  std::string occasion;  // "asked for", "the job failed: …"
+  std::string occasion;  // kAskedFor, "the job failed"
   std::vector<DebugWorker> workers;
 };
 
@@ -41,9 +45,9 @@ DebugReport make_debug_report(const std::vector<cluster::WorkerState>& states, W
                               std::string occasion);
 
 // What follows from it, a line each: who missed which operation, who waits for whom and who of them
-// for nobody, who does not answer. Empty: no operation is held up; for less than `least` each one
-// is, of a run that is well.
-std::vector<std::string> conclusions(const DebugReport& report, Duration least = Duration::zero());
+// for nobody, who does not answer. Empty: no operation is held up. Of a report that was asked for
+// only what takes longer than most steps do: in a run that is well each operation takes a while.
+std::vector<std::string> conclusions(const DebugReport& report);
 
 // For a person: conclusions, a line a worker, and the stacks of those who hold the others up, or
 // of all.

@@ -213,11 +213,36 @@ TEST(DebugReport, WhoWaitsForAMessageIsNotToBlame) {
       conclusions(report),
       ElementsAre("worker 0 has waited 12.0 s for worker 1 (receive, activation), which has "
                   "been in forward of slice 5, chunk 1 for 13.0 s"));
-  EXPECT_THAT(conclusions(report, seconds(13)), ElementsAre());
   const std::string text = to_text(report, false);
   EXPECT_THAT(text, HasSubstr("step 7, computing; waits 12.0 s in recv U8 [4] (activation), #3\n"));
   EXPECT_THAT(text, HasSubstr("stacks of worker 1"));
   EXPECT_THAT(text, Not(HasSubstr("stacks of worker 0")));
+}
+
+TEST(DebugReport, OfARunThatIsWellAnOperationOfThisMomentIsHeldUpByNobody) {
+  auto of_now = entry(1, 1, 100);
+  of_now.submitted -= std::chrono::milliseconds(183);
+  auto report = make_debug_report({state(0, {of_now}), state(1, {of_now})}, WallTime{},
+                                  std::string(kAskedFor));
+  EXPECT_THAT(conclusions(report), ElementsAre());
+  EXPECT_THAT(to_text(report, false), ::testing::StartsWith("no operation is held up\n"));
+  EXPECT_THAT(to_text(report, false), Not(HasSubstr("stacks of")));
+  report.occasion = "the job failed";
+  EXPECT_THAT(conclusions(report), ElementsAre(HasSubstr("for 183 ms")));
+}
+
+TEST(DebugReport, WhoIsStartingIsNotTheOneWhoDoesNotAnswer) {
+  auto begins = state(1, {});
+  begins.dump.reset();
+  begins.starting = true;
+  begins.process = "its process is running";
+  const auto report = make_debug_report({begins}, WallTime{}, std::string(kAskedFor));
+  const auto read = debug_report_from_json(to_json(report));
+  ASSERT_TRUE(read) << read.error().message;
+  for (const DebugReport& one : {report, *read}) {
+    EXPECT_THAT(conclusions(one), ElementsAre());
+    EXPECT_THAT(to_text(one, false), HasSubstr("starting; its process is running\n"));
+  }
 }
 
 TEST(DebugReport, WhoDoesNotAnswerAMessageIsNamedWithWhatItDidLast) {

@@ -58,7 +58,7 @@ std::string name_of(cluster::DumpOccasion occasion) {
     case cluster::DumpOccasion::kFailure:
       return "the job failed";
     default:
-      return "asked for";
+      return std::string(kAskedFor);
   }
 }
 
