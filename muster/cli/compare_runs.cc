@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <ostream>
 #include <string>
 #include <vector>
@@ -37,7 +38,7 @@ struct CompareRunsArguments {
 
 struct Compared {
   std::vector<observe::ComparedRun> runs;
-  std::vector<SideBySide> differences;  // of their jobs
+  std::optional<std::vector<SideBySide>> differences;  // of their jobs; none: one cannot be read
   std::vector<SideBySide> metrics;
 };
 
@@ -57,8 +58,8 @@ std::vector<SideBySide> differences_of(const std::vector<Json>& jobs, const job:
 }
 
 // A run whose job cannot be read any more is compared by what it measured.
-std::vector<SideBySide> read_differences(const std::vector<observe::ComparedRun>& runs,
-                                         Context& context) {
+std::optional<std::vector<SideBySide>> read_differences(
+    const std::vector<observe::ComparedRun>& runs, Context& context) {
   std::vector<Json> jobs;
   jobs.reserve(runs.size());
   for (const observe::ComparedRun& run : runs) {
@@ -66,7 +67,7 @@ std::vector<SideBySide> read_differences(const std::vector<observe::ComparedRun>
     const auto job = job::load_job(context.files, path, {.fields = context.fields});
     if (!job) {
       warn(context, fmt::format("jobs are not compared: {}", job.error().message));
-      return {};
+      return std::nullopt;
     }
     jobs.push_back(Json::parse(job::to_json(*job)));
   }
@@ -89,6 +90,13 @@ Result<Compared> read_all(const CompareRunsArguments& arguments, Context& contex
   return compared;
 }
 
+std::string differences_text(const Compared& compared, const std::vector<std::string>& names,
+                             std::size_t width) {
+  if (!compared.differences) return "jobs: not compared\n";
+  if (compared.differences->empty()) return "the same job\n";
+  return observe::side_by_side_text("job", names, *compared.differences, width);
+}
+
 Json to_json(const std::vector<SideBySide>& rows) {
   Json object = Json::object();
   for (const SideBySide& row : rows) object[row.what] = row.values;
@@ -105,9 +113,7 @@ std::vector<std::string> names_of(const Compared& compared) {
 std::string text_of(const Compared& compared, const std::vector<observe::RunFigures>& figures,
                     std::size_t width) {
   const auto names = names_of(compared);
-  std::string text = compared.differences.empty()
-                         ? "the same job\n"
-                         : observe::side_by_side_text("job", names, compared.differences, width);
+  std::string text = differences_text(compared, names, width);
   text += "\n" + observe::side_by_side_text("metric", names, compared.metrics, width);
   return text + "\n" + observe::comparison_text(figures, width);
 }
@@ -115,7 +121,8 @@ std::string text_of(const Compared& compared, const std::vector<observe::RunFigu
 Status write_page(const Path& page, const Compared& compared, Context& context) {
   const auto names = names_of(compared);
   const std::string cards =
-      observe::side_by_side_card("What differs in the jobs", names, compared.differences) +
+      observe::side_by_side_card("What differs in the jobs", names,
+                                 compared.differences.value_or(std::vector<SideBySide>{})) +
       observe::side_by_side_card("Final metrics", names, compared.metrics);
   const Path base = context.absolute(page).parent_path();
   auto runs = compared.runs;
@@ -134,10 +141,11 @@ Status compare(const CompareRunsArguments& arguments, Context& context) {
       return with_context(written.error(), "[runs] no page; --page FILE may name another place");
   }
   if (context.answers_json(arguments.json)) {
-    context.out << json_line({{"runs", observe::comparison_json(figures)},
-                              {"differences", to_json(compared.differences)},
-                              {"metrics", to_json(compared.metrics)},
-                              {"page", arguments.page}});
+    context.out << json_line(
+        {{"runs", observe::comparison_json(figures)},
+         {"differences", compared.differences ? to_json(*compared.differences) : Json()},
+         {"metrics", to_json(compared.metrics)},
+         {"page", arguments.page}});
     return ok();
   }
   context.out << text_of(compared, figures, context.width_of_out());

@@ -157,6 +157,16 @@ TEST_F(RunsCommandTest, ComparesJobsAndMetrics) {
   EXPECT_THAT(out_.str(), HasSubstr("the same job\n"));
 }
 
+TEST_F(RunsCommandTest, JobsThatCannotBeReadAreNotTheSame) {
+  write(run_of("20261124T231836Z-0ab3c1") / "resolved.yaml", "name: [\n");
+  EXPECT_EQ(muster({"runs", "compare", "3f09a1", "0ab3c1"}), ExitCode::kDone);
+  EXPECT_THAT(err_.str(), HasSubstr("warning: jobs are not compared: "));
+  EXPECT_THAT(out_.str(), AllOf(HasSubstr("jobs: not compared\n"), Not(HasSubstr("the same job")),
+                                HasSubstr("train/loss             0.5         0.25\n")));
+  EXPECT_EQ(muster({"runs", "compare", "3f09a1", "0ab3c1", "--json"}), ExitCode::kDone);
+  EXPECT_TRUE(nlohmann::json::parse(out_.str()).at("differences").is_null());
+}
+
 TEST_F(RunsCommandTest, ARunIsAPathAnIdOrTheNameOfAJob) {
   std::filesystem::create_symlink("20261124T221836Z-3f09a1", folder_ / "runs/tiny/latest");
   const auto status = [&](const std::string& word) {
