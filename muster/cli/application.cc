@@ -209,6 +209,10 @@ CLI::App& add_command(CLI::App& app, const std::string& name, const std::string&
   return *command;
 }
 
+std::string check_not_negative(const std::string& word) {
+  return word.starts_with('-') ? fmt::format("expected 0 or more, found `{}`", word) : "";
+}
+
 void starts_a_program(CLI::App& command) {
   command.fallthrough(false);
   command.prefix_command();

@@ -35,6 +35,9 @@ CLI::App& add_command(CLI::App& app, const std::string& name, const std::string&
 void starts_a_program(CLI::App& command);
 Result<std::vector<std::string>> program_of(const CLI::App& command);
 
+// Of counts, as a check of CLI11's, which takes -1 for the largest that there is.
+std::string check_not_negative(const std::string& word);
+
 // --log, which every command has from the application; for one whose words are not all its own.
 void add_log_option(CLI::App& app, Context& context);
 

@@ -72,7 +72,9 @@ void add_logs_command(CLI::App& app, Context& context) {
       .add_option("--rank", arguments->rank,
                   "Only this worker's: its number, which it keeps for life")
       ->type_name("R");
-  command.add_option("--tail", arguments->tail, "Only the last lines of each")->type_name("N");
+  command.add_option("--tail", arguments->tail, "Only the last lines of each")
+      ->check(check_not_negative)
+      ->type_name("N");
   command.add_flag("-f,--follow", arguments->follow, "Go on until the run has ended");
   command.add_flag("--json", arguments->json, "Answer in JSON, one object a line");
   command.callback([arguments, &context] {

@@ -32,6 +32,9 @@ Status serve(const PageArguments& arguments, Context& context) {
                 fmt::format("[page] no folder {}; give the one that runs are in, `run_folder` of "
                             "their jobs",
                             runs.native()));
+  if (const auto names = context.files.list(runs); !names)
+    return with_context(names.error(),
+                        fmt::format("[page] {} is not the folder that runs are in", runs.native()));
   MUSTER_ASSIGN(const auto server, PageServer::open(context.files, runs, arguments.port));
   const bool json = context.answers_json(arguments.json);
   context.out << (json ? json_line({{"page", server->url()}})

@@ -124,9 +124,7 @@ void add_runs_command(CLI::App& app, Context& context) {
   add_run_folder_option(command, arguments->runs);
   add_filter_options(command, arguments->filter);
   command.add_option("--limit", arguments->limit, "No more than so many, the newest")
-      ->check([](const std::string& word) -> std::string {
-        return word.starts_with('-') ? fmt::format("expected 0 or more, found `{}`", word) : "";
-      })
+      ->check(check_not_negative)
       ->type_name("N");
   command.add_flag("--json", arguments->json, "Answer in JSON");
   add_compare_runs_command(command, context);

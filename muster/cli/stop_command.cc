@@ -78,14 +78,15 @@ void tell_end(const observe::RunFolder& folder, const StopArguments& arguments, 
 }
 
 Status stop(const StopArguments& arguments, Context& context) {
-  MUSTER_ASSIGN(const Duration patience, parse_duration(arguments.timeout));
+  const auto patience = parse_duration(arguments.timeout);
+  if (!patience) return with_context(patience.error(), "--timeout");
   MUSTER_ASSIGN(const auto folder, find_run(arguments.run, context));
   const auto launcher = app::launcher_process(folder, context.files);
   if (!launcher && launcher.error().code == ErrorCode::kNotFound)
     return with_context(launcher.error(), "[stop] there is nothing to stop");
   if (!launcher) return launcher.error();
   MUSTER_TRY(tell_to_stop(*launcher, arguments.now, folder, context));
-  if (arguments.wait) MUSTER_TRY(wait_for_end(*launcher, folder, patience, context));
+  if (arguments.wait) MUSTER_TRY(wait_for_end(*launcher, folder, *patience, context));
   tell_end(folder, arguments, context);
   return ok();
 }

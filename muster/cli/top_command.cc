@@ -65,12 +65,13 @@ void watch(const observe::RunFolder& folder, Duration every, Context& context) {
 }
 
 Status top(const TopArguments& arguments, Context& context) {
-  MUSTER_ASSIGN(const Duration every, parse_duration(arguments.every));
+  const auto every = parse_duration(arguments.every);
+  if (!every) return with_context(every.error(), "--every");
   MUSTER_ASSIGN(const auto folder, find_run(arguments.run, context));
   if (context.answers_json(arguments.json)) {
     context.out << json_line(top_json(look(folder, context.files)));
   } else if (context.redraws(context.out_is_terminal)) {
-    watch(folder, std::max<Duration>(every, std::chrono::milliseconds(100)), context);
+    watch(folder, std::max<Duration>(*every, std::chrono::milliseconds(100)), context);
   } else {
     context.out << top_text(look(folder, context.files), {.width = context.out_width});
   }

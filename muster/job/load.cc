@@ -177,7 +177,7 @@ class Loader {
     const auto variable = normalised(name);
     const auto source = one_line(name + "=" + value);
     if (const auto* field = field_of_variable(fields_, variable)) {
-      const auto node = read_yaml_value(source, name.size() + 1, draft_.errors);
+      const auto node = value_of(*field, source, name.size() + 1);
       return assign(*field, node, {Origin::Kind::kEnvironment, 0, name}, draft_.spec);
     }
     const auto* section = section_of_variable(fields_, variable);
@@ -206,7 +206,7 @@ class Loader {
                     "for example --set training.epochs=3");
     }
     if (!field) return report_no_field(place, name);
-    const auto node = read_yaml_value(source, kFlag.size() + equals + 1, draft_.errors);
+    const auto node = value_of(*field, source, kFlag.size() + equals + 1);
     assign(*field, node, {Origin::Kind::kSet, 0, {}}, draft_.spec);
   }
 
@@ -222,18 +222,27 @@ class Loader {
     const auto* field = fields_.find(flag.field);
     MUSTER_CHECK(field, "no field " + flag.field);
     const auto source = one_line(flag.flag + " " + flag.value);
-    auto node = flag.is_text ? text_of(flag, source)
-                             : read_yaml_value(source, flag.flag.size() + 1, draft_.errors);
+    auto node = flag.is_text ? text_at(source, flag.flag.size() + 1)
+                             : value_of(*field, source, flag.flag.size() + 1);
     if (flag.meaning) node.text = flag.meaning(draft_.spec);  // its place stays that of the word
     assign(*field, node, {Origin::Kind::kFlag, 0, flag.flag}, draft_.spec);
   }
 
-  static YamlNode text_of(const FlagValue& flag, const std::shared_ptr<const Source>& source) {
+  // The address [::1]:0 means itself where a text is wanted; to YAML it is a list with more behind.
+  YamlNode value_of(const Field& field, const std::shared_ptr<const Source>& source,
+                    std::size_t offset) {
+    const std::string_view word = std::string_view(source->text).substr(offset);
+    const bool is_address = word.starts_with('[') && word.find("]:") != word.npos;
+    if (is_address && field.type == FieldType::kText) return text_at(source, offset);
+    return read_yaml_value(source, offset, draft_.errors);
+  }
+
+  static YamlNode text_at(const std::shared_ptr<const Source>& source, std::size_t offset) {
     YamlNode node;
     node.kind = YamlNode::Kind::kScalar;
-    node.place = {source, 1, static_cast<int>(flag.flag.size()) + 2,
-                  std::max(1, static_cast<int>(flag.value.size()))};
-    node.text = flag.value;
+    node.text = source->text.substr(offset);
+    node.place = {source, 1, static_cast<int>(offset) + 1,
+                  std::max(1, static_cast<int>(node.text.size()))};
     node.quoted = true;
     return node;
   }
