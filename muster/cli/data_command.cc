@@ -70,8 +70,7 @@ std::string audit_text(const app::LedgerAudit& audit, const Path& ledger) {
   }
   if (audit.unrecorded > 0) {
     text += fmt::format(
-        "  {} not in the ledger: the launcher died before it wrote of them, or its disk was full
-",
+        "  {} not in the ledger: the launcher died before it wrote of them, or its disk was full\n",
         counted(audit.unrecorded, "step"));
     for (const auto& [first, last] : audit.unrecorded_ranges)
       text += first == last ? fmt::format("    step {}\n", first)

@@ -242,9 +242,8 @@ int before_joining(const std::string& act) {
   if (act == "never_join") std::this_thread::sleep_for(kHang);
   if (act == "stay_out") {
     std::cout << "not here yet" << std::endl;
-    std::this_thread::sleep_for(seconds(60));
+    std::this_thread::sleep_for(kHang);
   }
-  if (act == "never_join") std::this_thread::sleep_for(seconds(60));
   if (act == "killed_before_join") std::raise(SIGKILL);
   if (act == "crash_once_before_join" && is_first_time()) std::raise(SIGABRT);
   return 0;
