@@ -16,9 +16,18 @@ namespace {
 // a device or a file system holds it, which ends nobody knows when.
 constexpr Duration kLongestEnd = std::chrono::seconds(10);
 constexpr Duration kLookAgain = std::chrono::milliseconds(100);
+// In which whoever started a worker elsewhere tells how it has ended, once its connection is
+// broken.
+constexpr Duration kToldWithin = std::chrono::seconds(2);
 
 bool has_wrong_bits(const WorkerProcess& worker) {
   return worker.evidence.lost && worker.evidence.lost->code == ErrorCode::kCorrupt;
+}
+
+bool may_be_told_of(const WorkerProcess& worker, TimePoint now) {
+  const Evidence& evidence = worker.evidence;
+  return worker.is_elsewhere() && !evidence.end && evidence.lost &&
+         evidence.lost->code == ErrorCode::kPeerLost && now - evidence.lost_at < kToldWithin;
 }
 
 // Of a worker that ended as it started, and could tell nobody but by its exit code.
@@ -32,9 +41,10 @@ ErrorCode code_of_start(int exit) {
 // How somebody's process has ended says more than that others have lost it.
 bool LocalJob::awaits_an_end() {
   const TimePoint now = loop_.clock().now();
-  const bool is_near = std::ranges::any_of(workers_, [this](const auto& entry) {
+  const bool is_near = std::ranges::any_of(workers_, [&](const auto& entry) {
     const WorkerProcess& worker = *entry.second;
-    return !worker.written_off && !worker.evidence.left && worker.is_ending(files_);
+    return !worker.written_off && !worker.evidence.left &&
+           (worker.is_ending(files_) || may_be_told_of(worker, now));
   });
   if (!is_near) return false;
   if (!ending_since_) ending_since_ = now;
