@@ -363,6 +363,7 @@ void LocalJob::finish() {
   dump_timer_ = nullptr;  // nobody is left to answer
   if (state_ == State::kSettling) {
     conclude();
+    if (settle_timer_) return;  // somebody's end is awaited
     // The job goes on without the culprit: others are waited for, or one was started in its place.
     if (state_ == State::kRunning) return check_over();
   }

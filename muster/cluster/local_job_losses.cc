@@ -49,7 +49,10 @@ bool LocalJob::awaits_an_end() {
   if (!is_near) return false;
   if (!ending_since_) ending_since_ = now;
   if (now - *ending_since_ >= kLongestEnd) return false;
-  settle_timer_ = loop_.call_at(now + kLookAgain, [this] { conclude(); });
+  settle_timer_ = loop_.call_at(now + kLookAgain, [this] {
+    conclude();
+    check_over();
+  });
   return true;
 }
 
