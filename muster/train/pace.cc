@@ -6,6 +6,7 @@
 #include <span>
 #include <utility>
 
+#include "muster/base/median.h"
 #include "muster/base/random.h"
 #include "muster/base/round_up.h"
 #include "muster/base/units.h"
@@ -63,13 +64,6 @@ Pace Pace::unpack(const double* words) noexcept {
           .link = words[6],
           .stop = words[7] != 0,
           .backups = static_cast<std::int32_t>(words[8])};
-}
-
-double median(std::vector<double> values) {
-  if (values.empty()) return 0;
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
 }
 
 void PaceMeter::add(const Step& step) {

@@ -34,9 +34,6 @@ struct Pace {
 
 inline constexpr std::size_t kLinkBytes = std::size_t{64} << 10;
 
-// The upper one of two; 0 of none.
-double median(std::vector<double> values);
-
 class PaceMeter {
  public:
   struct Step {

@@ -6,6 +6,7 @@
 #include <optional>
 #include <utility>
 
+#include "muster/base/median.h"
 #include "muster/base/units.h"
 
 namespace muster::train {

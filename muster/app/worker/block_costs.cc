@@ -33,14 +33,9 @@ struct Placed {
 
 // `input` wants a gradient where something before the block does.
 at::Tensor run_forward(const Placed& block, const at::Tensor& input, const job::JobSpec& job) {
-  const at::Tensor leaf = input.detach();
-  leaf.set_requires_grad(input.requires_grad());
   std::vector<at::Tensor> statistics;
-  models::PassContext context{.training = true,
-                              .random = RandomStream(job.seed, "costs"),
-                              .statistics = &statistics,
-                              .compute = compute_of(job.training)};
-  return block.model.forward_block(block.index, leaf, context);
+  models::PassContext context = pass_to_measure(job, statistics);
+  return block.model.forward_block(block.index, handed_on(input), context);
 }
 
 // Where backward begins: the last block's is the loss.
@@ -57,12 +52,6 @@ void backward(const at::Tensor& end) {
 void drop_gradients(const models::Model& model) {
   for (const models::Parameter& parameter : model.parameters())
     parallel::when_gradient_is_found(parameter.tensor, [](const at::Tensor&) {});
-}
-
-// What the next block gets.
-at::Tensor handed_on(const at::Tensor& output) {
-  at::Tensor input = output.detach();
-  return input.set_requires_grad(output.requires_grad());
 }
 
 // `look` sees each block with its input and returns its output.

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "muster/app/worker/build_model.h"
+#include "muster/base/median.h"
 #include "muster/parallel/gradient_hook.h"
 #include "muster/parallel/lanes.h"
 
@@ -49,11 +50,8 @@ class TimedPass {
     at::Tensor input = examples_.inputs;
     for (std::size_t b = 0; b < count(); ++b) {
       const TimePoint began = system_clock().now();
-      inputs_.push_back(input.detach().set_requires_grad(input.requires_grad()));
-      models::PassContext context{.training = true,
-                                  .random = RandomStream(job_.seed, "costs"),
-                                  .statistics = &statistics_,
-                                  .compute = compute_of(job_.training)};
+      inputs_.push_back(handed_on(input));
+      models::PassContext context = pass_to_measure(job_, statistics_);
       input = model_.forward_block(b, inputs_.back(), context);
       outputs_.push_back(input);
       if (b + 1 == count()) outputs_.back() = model_.loss_sum(input, examples_.targets).sum;
@@ -102,10 +100,16 @@ std::vector<std::unique_ptr<models::Model>> copies_of(const models::Model& model
 
 }  // namespace
 
-Duration median_of(std::vector<Duration> times) {
-  const auto middle = times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2);
-  std::ranges::nth_element(times, middle);
-  return *middle;
+at::Tensor handed_on(const at::Tensor& output) {
+  at::Tensor input = output.detach();
+  return input.set_requires_grad(output.requires_grad());
+}
+
+models::PassContext pass_to_measure(const job::JobSpec& job, std::vector<at::Tensor>& statistics) {
+  return {.training = true,
+          .random = RandomStream(job.seed, "costs"),
+          .statistics = &statistics,
+          .compute = compute_of(job.training)};
 }
 
 std::uint64_t bytes_to_time(const models::Model& model, const std::vector<plan::BlockPass>& blocks,
@@ -143,8 +147,8 @@ Status time_passes(models::Model& model, const parallel::Examples& examples,
       forward.insert(forward.end(), pass.forward()[b].begin(), pass.forward()[b].end());
       backward.insert(backward.end(), pass.backward()[b].begin(), pass.backward()[b].end());
     }
-    blocks[b].forward = median_of(std::move(forward));
-    blocks[b].backward = median_of(std::move(backward));
+    blocks[b].forward = median(std::move(forward));
+    blocks[b].backward = median(std::move(backward));
   }
   return ok();
 }

@@ -4,6 +4,8 @@
 // memory is shared with them, and gradients are added to those of earlier passes. A block that runs
 // by itself again and again is up to a third faster.
 
+#include <ATen/core/Tensor.h>
+
 #include <cstdint>
 #include <vector>
 
@@ -22,7 +24,9 @@ struct AtOnce {
   std::int32_t workers = 1;  // at most as many
 };
 
-Duration median_of(std::vector<Duration> times);  // one at least
+// What the next block gets, and begins its own backward with.
+at::Tensor handed_on(const at::Tensor& output);
+models::PassContext pass_to_measure(const job::JobSpec& job, std::vector<at::Tensor>& statistics);
 
 // Bytes that so many passes at once take besides the model, whose blocks were measured one by one.
 std::uint64_t bytes_to_time(const models::Model& model, const std::vector<plan::BlockPass>& blocks,

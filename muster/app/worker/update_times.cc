@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "muster/app/worker/build_model.h"
-#include "muster/app/worker/pass_times.h"
 #include "muster/base/checksum.h"
+#include "muster/base/median.h"
 
 namespace muster::app {
 namespace {
@@ -29,7 +29,7 @@ Result<Duration> time_update(const job::JobSpec& job, const models::Model& block
     optimizer->update({0, gradients.size()}, gradients, 1);
     times.push_back(system_clock().now() - began);
   }
-  return median_of(std::move(times));
+  return median(std::move(times));
 }
 
 Duration time_checksum(const models::Model& block) {
@@ -64,7 +64,7 @@ Result<UpdateTimes> time_updates(const job::JobSpec& job, const models::Model& w
     checksums[at] = time_checksum(*blocks[at]);
     return ok();
   }));
-  return UpdateTimes{median_of(std::move(updates)), median_of(std::move(checksums))};
+  return UpdateTimes{median(std::move(updates)), median(std::move(checksums))};
 }
 
 }  // namespace muster::app
