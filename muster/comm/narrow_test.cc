@@ -52,7 +52,7 @@ TEST_P(Narrow, RoundedSumsAreThoseOfReduce) {
   auto sums = narrowed(a);
   const auto right = narrowed(b);
   auto* const out = reinterpret_cast<std::byte*>(sums.data());
-  reduce(GetParam(), Reduce::kSum, out, out, reinterpret_cast<const std::byte*>(right.data()),
+  reduce(GetParam(), Reduce::kSum, {out}, out, reinterpret_cast<const std::byte*>(right.data()),
          static_cast<std::int64_t>(sums.size()));
   for (std::size_t i = 0; i < a.size(); ++i) a[i] += b[i];
   round_to(GetParam(), a);

@@ -60,41 +60,46 @@ struct Greatest {
 
 // ---- loops, compiled once for each instruction set ----
 
-template <class Element, class Operation>
-[[gnu::always_inline]] inline void loop(std::byte* out, const std::byte* a, const std::byte* b,
+template <class Element, class Operation, bool kToBoth>
+[[gnu::always_inline]] inline void loop(Outputs out, const std::byte* a, const std::byte* b,
                                         std::int64_t count) noexcept {
   using Stored = typename Element::Stored;
-  auto* to = reinterpret_cast<Stored*>(out);
+  auto* to = reinterpret_cast<Stored*>(out.one);
+  [[maybe_unused]] auto* also_to = reinterpret_cast<Stored*>(out.other);
   const auto* left = reinterpret_cast<const Stored*>(a);
   const auto* right = reinterpret_cast<const Stored*>(b);
 #pragma GCC ivdep
-  for (std::int64_t i = 0; i < count; ++i)
-    to[i] = Element::store(Operation::apply(Element::load(left[i]), Element::load(right[i])));
+  for (std::int64_t i = 0; i < count; ++i) {
+    const Stored result =
+        Element::store(Operation::apply(Element::load(left[i]), Element::load(right[i])));
+    to[i] = result;
+    if constexpr (kToBoth) also_to[i] = result;
+  }
 }
 
-using Kernel = void (*)(std::byte*, const std::byte*, const std::byte*, std::int64_t) noexcept;
+using Kernel = void (*)(Outputs, const std::byte*, const std::byte*, std::int64_t) noexcept;
 
 struct Baseline {
-  template <class E, class O>
-  static void run(std::byte* out, const std::byte* a, const std::byte* b,
+  template <class E, class O, bool kToBoth>
+  static void run(Outputs out, const std::byte* a, const std::byte* b,
                   std::int64_t count) noexcept {
-    loop<E, O>(out, a, b, count);
+    loop<E, O, kToBoth>(out, a, b, count);
   }
 };
 
 #if defined(__x86_64__)
 struct Avx2 {
-  template <class E, class O>
-  [[gnu::target("avx2")]] static void run(std::byte* out, const std::byte* a, const std::byte* b,
+  template <class E, class O, bool kToBoth>
+  [[gnu::target("avx2")]] static void run(Outputs out, const std::byte* a, const std::byte* b,
                                           std::int64_t count) noexcept {
-    loop<E, O>(out, a, b, count);
+    loop<E, O, kToBoth>(out, a, b, count);
   }
 };
 struct Avx512 {
-  template <class E, class O>
+  template <class E, class O, bool kToBoth>
   [[gnu::target("avx512f,avx512bw,avx512dq,avx512vl")]] static void run(
-      std::byte* out, const std::byte* a, const std::byte* b, std::int64_t count) noexcept {
-    loop<E, O>(out, a, b, count);
+      Outputs out, const std::byte* a, const std::byte* b, std::int64_t count) noexcept {
+    loop<E, O, kToBoth>(out, a, b, count);
   }
 };
 #else
@@ -102,16 +107,28 @@ using Avx2 = Baseline;
 using Avx512 = Baseline;
 #endif
 
+// To one place, and to both.
+struct Pair {
+  Kernel to_one;
+  Kernel to_both;
+};
+
+template <class Set, class Element, class Operation>
+constexpr Pair pair_of() {
+  return {Set::template run<Element, Operation, false>,
+          Set::template run<Element, Operation, true>};
+}
+
 template <class Set, class Element>
-constexpr std::array<Kernel, 5> kernels_of() {
-  return {Set::template run<Element, Add>, Set::template run<Element, Add>,
-          Set::template run<Element, Least>, Set::template run<Element, Greatest>,
-          Set::template run<Element, Multiply>};
+constexpr std::array<Pair, 5> kernels_of() {
+  return {pair_of<Set, Element, Add>(), pair_of<Set, Element, Add>(),
+          pair_of<Set, Element, Least>(), pair_of<Set, Element, Greatest>(),
+          pair_of<Set, Element, Multiply>()};
 }
 
 // By dtype, then by reduction, both in the order of their enumerations.
 template <class Set>
-constexpr std::array<std::array<Kernel, 5>, 7> kernels() {
+constexpr std::array<std::array<Pair, 5>, 7> kernels() {
   return {kernels_of<Set, Half>(),
           kernels_of<Set, BFloat>(),
           kernels_of<Set, Plain<float>>(),
@@ -158,13 +175,14 @@ bool supported(InstructionSet set) noexcept {
 #endif
 }
 
-void reduce_with(InstructionSet set, DType dtype, Reduce reduce, std::byte* out, const std::byte* a,
+void reduce_with(InstructionSet set, DType dtype, Reduce reduce, Outputs out, const std::byte* a,
                  const std::byte* b, std::int64_t count) noexcept {
   const auto& table = kKernels[static_cast<std::size_t>(set)];
-  table[static_cast<std::size_t>(dtype)][static_cast<std::size_t>(reduce)](out, a, b, count);
+  const Pair& pair = table[static_cast<std::size_t>(dtype)][static_cast<std::size_t>(reduce)];
+  (out.other == nullptr ? pair.to_one : pair.to_both)(out, a, b, count);
 }
 
-void reduce(DType dtype, Reduce reduce, std::byte* out, const std::byte* a, const std::byte* b,
+void reduce(DType dtype, Reduce reduce, Outputs out, const std::byte* a, const std::byte* b,
             std::int64_t count) noexcept {
   static const InstructionSet widest = widest_supported();
   reduce_with(widest, dtype, reduce, out, a, b, count);

@@ -13,9 +13,15 @@
 
 namespace muster::comm {
 
-// out[i] = a[i] (+) b[i]. `out` may be `a` or `b`, but must not overlap either otherwise.
-// kAvg adds, as kSum; divide() finishes it.
-void reduce(DType dtype, Reduce reduce, std::byte* out, const std::byte* a, const std::byte* b,
+// Where results go: to one place, or to two at once, so that nobody reads them again for the other.
+struct Outputs {
+  std::byte* one;
+  std::byte* other = nullptr;
+};
+
+// out[i] = a[i] (+) b[i]. Either output may be `a` or `b`, but must not overlap these or the other
+// one otherwise. kAvg adds, as kSum; divide() finishes it.
+void reduce(DType dtype, Reduce reduce, Outputs out, const std::byte* a, const std::byte* b,
             std::int64_t count) noexcept;
 
 // values[i] /= divisor: the end of kAvg. Integers round towards zero.
@@ -24,7 +30,7 @@ void divide(DType dtype, std::byte* values, std::int64_t count, std::int32_t div
 // The instruction sets that this machine can run, narrowest first, for tests and `doctor`.
 enum class InstructionSet : std::uint8_t { kBaseline, kAvx2, kAvx512 };
 bool supported(InstructionSet set) noexcept;
-void reduce_with(InstructionSet set, DType dtype, Reduce reduce, std::byte* out, const std::byte* a,
+void reduce_with(InstructionSet set, DType dtype, Reduce reduce, Outputs out, const std::byte* a,
                  const std::byte* b, std::int64_t count) noexcept;
 
 }  // namespace muster::comm

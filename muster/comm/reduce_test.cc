@@ -51,7 +51,7 @@ std::vector<std::byte> with_one_nan(DType dtype, std::vector<std::byte> bytes) {
 template <class T>
 T reduce_one(DType dtype, Reduce how, T a, T b) {
   T out;
-  reduce(dtype, how, reinterpret_cast<std::byte*>(&out), reinterpret_cast<const std::byte*>(&a),
+  reduce(dtype, how, {reinterpret_cast<std::byte*>(&out)}, reinterpret_cast<const std::byte*>(&a),
          reinterpret_cast<const std::byte*>(&b), 1);
   return out;
 }
@@ -65,21 +65,28 @@ TEST(Reduce, EveryInstructionSetGivesTheSameBits) {
         const auto a = random_bytes(length, 1);
         const auto b = random_bytes(length, 2);
         std::vector<std::byte> baseline(length);
-        reduce_with(InstructionSet::kBaseline, dtype, how, baseline.data(), a.data(), b.data(),
+        reduce_with(InstructionSet::kBaseline, dtype, how, {baseline.data()}, a.data(), b.data(),
                     count);
         const auto expected = with_one_nan(dtype, baseline);
-        for (const InstructionSet set : {InstructionSet::kAvx2, InstructionSet::kAvx512}) {
+        for (const InstructionSet set :
+             {InstructionSet::kBaseline, InstructionSet::kAvx2, InstructionSet::kAvx512}) {
           if (!supported(set)) continue;
           std::vector<std::byte> out(length);
-          reduce_with(set, dtype, how, out.data(), a.data(), b.data(), count);
+          reduce_with(set, dtype, how, {out.data()}, a.data(), b.data(), count);
           EXPECT_EQ(with_one_nan(dtype, out), expected)
               << to_string(dtype) << " reduction " << static_cast<int>(how);
+          auto left = a;
+          auto right = b;
+          reduce_with(set, dtype, how, {left.data(), right.data()}, left.data(), right.data(),
+                      count);
+          EXPECT_EQ(with_one_nan(dtype, left), expected) << "into both, left";
+          EXPECT_EQ(with_one_nan(dtype, right), expected) << "into both, right";
         }
         auto in_place = a;
-        reduce(dtype, how, in_place.data(), in_place.data(), b.data(), count);
+        reduce(dtype, how, {in_place.data()}, in_place.data(), b.data(), count);
         EXPECT_EQ(with_one_nan(dtype, in_place), expected) << "in place, left";
         auto right = b;
-        reduce(dtype, how, right.data(), a.data(), right.data(), count);
+        reduce(dtype, how, {right.data()}, a.data(), right.data(), count);
         EXPECT_EQ(with_one_nan(dtype, right), expected) << "in place, right";
       }
 }

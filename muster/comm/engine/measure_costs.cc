@@ -185,7 +185,7 @@ void measure_machine(Clock& clock, CostBook& book) {
     return reinterpret_cast<std::byte*>(values.data());
   };
   book.reduce_per_byte = seconds_per_byte(clock, bytes, [&] {
-    reduce(DType::kF32, Reduce::kSum, at(a), at(a), at(b), static_cast<std::int64_t>(a.size()));
+    reduce(DType::kF32, Reduce::kSum, {at(a)}, at(a), at(b), static_cast<std::int64_t>(a.size()));
   });
   book.copy_per_byte = seconds_per_byte(clock, bytes, [&] { std::memcpy(at(b), at(a), bytes); });
 }

@@ -173,7 +173,7 @@ class Player {
   }
 
   void reduce(std::span<std::byte> to, std::span<const std::byte> from) const {
-    comm::reduce(operands_.dtype, operands_.reduce, to.data(), to.data(), from.data(),
+    comm::reduce(operands_.dtype, operands_.reduce, {to.data()}, to.data(), from.data(),
                  static_cast<std::int64_t>(to.size() / size_of(operands_.dtype)));
   }
 

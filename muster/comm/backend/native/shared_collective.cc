@@ -7,7 +7,6 @@
 
 #include "muster/base/round_up.h"
 #include "muster/comm/engine/errors.h"
-#include "muster/comm/reduce.h"
 #include "muster/comm/schedule.h"
 
 namespace muster::comm {
@@ -312,27 +311,32 @@ void SharedCollectives::reduce_part(const SharedLayout& layout, Elements part,
     const auto to = [&](const Place& place) {
       return place.start + layout.bytes(at - place.begin);
     };
+    const bool averages = layout.reduce == Reduce::kAvg;
+    const bool at_once = places.size() > 1 && !averages;
     std::byte* first = to(places.front());
-    combine(layout, count, first);
-    if (layout.reduce == Reduce::kAvg) divide(layout.dtype, first, count, group_->group().size);
-    for (std::size_t i = 1; i < places.size(); ++i)
+    combine(layout, count, {first, at_once ? to(places[1]) : nullptr});
+    if (averages) divide(layout.dtype, first, count, group_->group().size);
+    for (std::size_t i = at_once ? 2 : 1; i < places.size(); ++i)
       copy_bytes(to(places[i]), first, layout.bytes(count));
   }
 }
 
 // Adds up the operands along the sums, each where it lies, the partial results in tile_; the total
-// goes to `to`, which may be one of the last two.
-void SharedCollectives::combine(const SharedLayout& layout, std::int64_t count, std::byte* to) {
+// goes to `to`, which may be the last two.
+void SharedCollectives::combine(const SharedLayout& layout, std::int64_t count, Outputs to) {
   for (std::size_t i = 0; i < reduction_.sums.size(); ++i) {
     const auto [l, r] = reduction_.sums[i];
     const auto left = static_cast<std::size_t>(l);
     const bool last = i + 1 == reduction_.sums.size();
-    std::byte* result = last ? to : tile_.data() + left * layout.bytes(count);
+    const Outputs result = last ? to : Outputs{tile_.data() + left * layout.bytes(count)};
     reduce(layout.dtype, layout.reduce, result, operands_[left],
            operands_[static_cast<std::size_t>(r)], count);
-    operands_[left] = result;
+    operands_[left] = result.one;
   }
-  copy_bytes(to, operands_[static_cast<std::size_t>(reduction_.total)], layout.bytes(count));
+  const std::byte* total = operands_[static_cast<std::size_t>(reduction_.total)];
+  if (total == to.one) return;  // the last sum brought it there
+  for (std::byte* place : {to.one, to.other})
+    if (place != nullptr) copy_bytes(place, total, layout.bytes(count));
 }
 
 }  // namespace muster::comm

@@ -29,6 +29,7 @@
 #include "muster/comm/backend/native/shared_group.h"
 #include "muster/comm/backend/native/shared_layout.h"
 #include "muster/comm/engine/engine.h"
+#include "muster/comm/reduce.h"
 
 namespace muster::comm {
 
@@ -78,7 +79,7 @@ class SharedCollectives {  // one thread at a time
     std::int64_t begin;
   };
   void reduce_part(const SharedLayout& layout, Elements part, const std::vector<Place>& places);
-  void combine(const SharedLayout& layout, std::int64_t count, std::byte* to);
+  void combine(const SharedLayout& layout, std::int64_t count, Outputs to);
 
   const std::shared_ptr<SharedGroup> group_;
   std::uint64_t chunks_ = 0;  // of all collectives; its parity chooses the slot
