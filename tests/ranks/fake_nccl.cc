@@ -71,7 +71,7 @@ struct FakeKernels {
     Bytes total(count * call.width);
     write(total.data(), 0, at(call.input, begin * call.width), total.size());
     for (std::size_t rank = 1; rank < world.ranks.size(); ++rank)
-      reduce(dtype, how, total.data(), total.data(),
+      reduce(dtype, how, {total.data()}, total.data(),
              at(world.ranks[rank]->call.input, begin * call.width),
              static_cast<std::int64_t>(count));
     if (how == Reduce::kAvg)

@@ -50,7 +50,7 @@ struct Leaves {
     const std::int32_t middle = split_point(range);
     Bytes left = sum({range.begin, middle});
     const Bytes right = sum({middle, range.end});
-    reduce(dtype, Reduce::kSum, left.data(), left.data(), right.data(), count);
+    reduce(dtype, Reduce::kSum, {left.data()}, left.data(), right.data(), count);
     return left;
   }
 
