@@ -1,0 +1,176 @@
+"""Disks that are full or cannot be written any more: that is named, and what was there is whole."""
+import functools
+import json
+import re
+import subprocess
+
+import runs
+from cases import expect, play
+
+
+def way_to_mount():
+    """Something to run it where it may mount, seen by nobody else. Root may by itself, and in a chroot only so;
+    everybody else in a user namespace, where the system allows that."""
+    ways = (["unshare", "--mount"], ["unshare", "--user", "--map-root-user", "--mount"])
+    return next((way for way in ways if runs.allowed(*way, "true")), None)
+
+
+def with_own_mounts(script):
+    return subprocess.run([*way_to_mount(), "sh", "-c", script], capture_output=True, text=True, timeout=runs.DEADLINE)
+
+
+def mounts(scenario):
+    """One that does, and is left out where this user may not."""
+    @functools.wraps(scenario)
+    def played(muster, folder):
+        if way_to_mount() is None:
+            return runs.leave_out("this system lets this user mount nothing, not even in a namespace of his own")
+        return scenario(muster, folder)
+
+    return played
+
+
+@mounts
+def full_disk(muster, folder):
+    """The disk fills up while checkpoints are written: a clear error, the ones before are whole."""
+    job = runs.write_job(folder, "mlp", steps=5000)
+    small = folder / "small"
+    small.mkdir()
+    script = (f"mount -t tmpfs -o size=1m none {small} && {muster} train {job} --workers 2 --set run_folder={small}"
+              f" --set checkpoint.keep=100000; code=$?; {muster} checkpoint verify {small}/tiny/latest || code=77; "
+              f"find {small} -name '*.new' -printf 'LEFT %p\\n'; "
+              f"{muster} report {small}/tiny/latest -o {folder}/page.html || code=78; "
+              "exit $code")
+    done = with_own_mounts(script)
+    output = done.stdout + done.stderr
+    expect(done.returncode, 3, output, "No space left on device", f"{folder}/page.html")
+    # Whether the page found room after the last checkpoint was given up.
+    told = "  report  " in output
+    assert told != (f"muster report {small}" in output), output
+    assert "LEFT" not in done.stdout, f"half a file was left behind:\n{output}"
+
+
+@mounts
+def full_for_a_moment(muster, folder):
+    """What is measured while the disk is full is written once there is room: nothing is missing in the end."""
+    job = runs.write_job(folder, "mlp", steps=1_000_000)
+    small = folder / "small"
+    small.mkdir()
+    never = " ".join(runs.settings("'checkpoint.every=1000000 steps'", "'evaluation.every=never'"))
+    done = with_own_mounts(f"""
+        mount -t tmpfs -o size=64m none {small} || exit 71
+        {muster} train {job} --workers 2 --set run_folder={small} {never} >{folder}/told 2>&1 & job=$!
+        latest={small}/tiny/latest
+        rows() {{ grep -c train/loss $latest/metrics.jsonl; }}
+        until [ $(rows) -ge 20 ]; do kill -0 $job || exit 72; sleep 0.05; done 2>{folder}/awaited
+        head -c 128m /dev/zero >{small}/filled 2>{folder}/filled
+        until grep -q 'metrics.jsonl cannot be written now' {folder}/told && grep -q 'ledger.jsonl cannot' {folder}/told
+        do kill -0 $job || exit 73; sleep 0.05; done
+        rm {small}/filled
+        enough=$(($(rows) + 40))
+        until [ $(rows) -ge $enough ]; do kill -0 $job || exit 74; sleep 0.05; done
+        kill -TERM $job
+        wait $job; code=$?
+        {muster} data audit --json $latest >{folder}/audit || exit 75
+        cp -L $latest/metrics.jsonl $latest/summary.json {folder}
+        exit $code""")
+    output = done.stdout + done.stderr + (folder / "told").read_text()
+    expect(done.returncode, 143, output, "checkpoint written")
+    assert " lacks " not in output, output
+    records = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    steps = [record["step"] for record in records if "train/loss" in record]
+    apart = {after - before for before, after in zip(steps, steps[1:])}
+    assert len(apart) == 1, f"rows are missing: {apart}"
+    audit = json.loads((folder / "audit").read_text())
+    assert audit["proven"] and audit["steps"] >= steps[-1], audit
+
+
+@mounts
+def started_on_a_full_disk(muster, folder):
+    """No run begins, nothing is left of it, and `latest` is the run before."""
+    job = runs.write_job(folder, "mlp")
+    small = folder / "small"
+    small.mkdir()
+    train = f"{muster} train {job} --set run_folder={small}"
+    done = with_own_mounts(f"""
+        mount -t tmpfs -o size=8m none {small} || exit 71
+        {train} >{folder}/first || exit 72
+        before=$(readlink {small}/tiny/latest)
+        head -c 16m /dev/zero >{small}/filled 2>{folder}/told
+        {train}; code=$?
+        [ "$(readlink {small}/tiny/latest)" = $before ] || exit 73
+        echo runs: $(cd {small}/tiny && echo 2*)
+        exit $code""")
+    output = done.stdout + done.stderr
+    expect(done.returncode, 3, output, "run_folder", "No space left on device")
+    assert len(re.search(r"^runs: (.*)$", done.stdout, re.M)[1].split()) == 1, f"half a run was left: {output}"
+    assert "another muster" not in output, output
+
+
+@mounts
+def stopped_on_a_full_disk(muster, folder):
+    """SIGTERM, but its checkpoint finds no room: the code is the failure's, since others retry on that of the signal."""
+    job = runs.write_job(folder, "mlp", steps=1_000_000)
+    small = folder / "small"
+    small.mkdir()
+    never = " ".join(runs.settings("'checkpoint.every=1000000 steps'", "'evaluation.every=never'"))
+    done = with_own_mounts(f"""
+        mount -t tmpfs -o size=8m none {small} || exit 71
+        {muster} train {job} --workers 2 --set run_folder={small} {never} & job=$!
+        until [ $(grep -c train/loss {small}/tiny/latest/metrics.jsonl) -ge 20 ]; do
+          kill -0 $job || exit 72
+          sleep 0.05
+        done 2>{folder}/awaited
+        head -c 16m /dev/zero >{small}/filled 2>{folder}/told
+        kill -TERM $job
+        wait $job""")
+    output = done.stdout + done.stderr
+    expect(done.returncode, 3, output, "SIGTERM: finishing the step", "No space left on device")
+    assert "checkpoint written" not in output, output
+
+
+@mounts
+def checkpoints_become_unwritable(muster, folder):
+    """Their file system becomes read-only, as after an error of the disk: a clear error, and those that were there are
+    whole; once it can be written again, the training goes on."""
+    job = runs.write_job(folder, "mlp", steps=1_000_000)
+    place = folder / "place"
+    place.mkdir()
+    train = f"{muster} train {job} --workers 2 --set run_folder={place}"
+    done = with_own_mounts(f"""
+        mount -t tmpfs -o size=256m none {place} || exit 71
+        {train} & job=$!
+        until ls {place}/tiny/latest/checkpoints/*/manifest.json >{folder}/found 2>&1; do
+          kill -0 $job || exit 72
+          sleep 0.05
+        done
+        checkpoints=$(readlink -f {place}/tiny/latest)/checkpoints
+        mount --bind $checkpoints $checkpoints || {{ kill $job; exit 73; }}
+        tries=0  # it is busy while a file is written there
+        until mount -o remount,bind,ro $checkpoints 2>{folder}/busy; do
+          tries=$((tries + 1)); [ $tries -lt 1000 ] || {{ kill $job; exit 73; }}
+          sleep 0.01
+        done
+        wait $job; code=$?
+        for whole in $checkpoints/*/manifest.json; do  # one that was being written is left as it is
+          {muster} checkpoint verify $(dirname $whole) || code=77
+        done
+        umount $checkpoints || code=74
+        step=$(ls -d $checkpoints/step-*[0-9] | tail -n 1 | sed 's/.*step-0*//; s/[^0-9].*//')
+        {train} --resume --set training.max_steps=$((step + 20)) || code=78
+        {muster} checkpoint verify --step $((step + 20)) {place}/tiny/latest || code=79
+        exit $code""")
+    expect(done.returncode, 3, done.stdout + done.stderr, "checkpoints", "Read-only file system", "rank 0",
+           ": whole, ", "resumed after step ")
+
+
+def unwritable(muster, folder):
+    job = runs.write_job(folder, "mlp")
+    blocked = folder / "blocked"
+    blocked.write_text("a file where a folder should be")
+    code, output = runs.finish(runs.start(muster, job, "--set", f"run_folder={blocked}"))
+    expect(code, 3, output, "run_folder", "blocked")
+
+
+play([full_disk, full_for_a_moment, started_on_a_full_disk, stopped_on_a_full_disk, checkpoints_become_unwritable,
+      unwritable])
