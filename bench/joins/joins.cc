@@ -4,8 +4,8 @@
 // with one loop and as many joins under way at once as it has threads.
 //
 // Prints a row of Markdown over TLS and one over plain TCP, which no job can have: between them are
-// the full handshakes, a signature, its check and a key exchange on each side (ECDSA P-256,
-// X25519), all of the coordinator's on one thread. No session tickets: a member comes once.
+// the full handshakes, a key exchange and the proof of the pre-shared key on each side, all of the
+// coordinator's on one thread. No session tickets: a member comes once.
 // Usage: muster_bench_joins [--members 10000] [--processes 2] [--joins-at-once 16] [--over tls]
 
 #include <fmt/format.h>

@@ -11,6 +11,7 @@
 
 #include "muster/net/openssl_handle.h"
 #include "muster/net/openssl_text.h"
+#include "muster/net/shared_key.h"
 #include "muster/net/stream.h"
 
 namespace muster::net {
@@ -57,6 +58,12 @@ struct Expected {
   const Clock* clock;
 };
 
+bool has_expired(X509& certificate, const Clock& clock) {
+  std::time_t now =
+      std::chrono::duration_cast<std::chrono::seconds>(clock.wall().time_since_epoch()).count();
+  return X509_cmp_time(X509_get0_notAfter(&certificate), &now) <= 0;
+}
+
 // Instead of a chain of authorities: the peer must show the job's certificate itself, before it has
 // expired. When it begins is not looked at: a clock behind the launcher's is no stranger's sign.
 int verify_peer(X509_STORE_CTX* store, void* argument) {
@@ -66,10 +73,7 @@ int verify_peer(X509_STORE_CTX* store, void* argument) {
     X509_STORE_CTX_set_error(store, X509_V_ERR_CERT_REJECTED);
     return 0;
   }
-  std::time_t now =
-      std::chrono::duration_cast<std::chrono::seconds>(expected.clock->wall().time_since_epoch())
-          .count();
-  if (X509_cmp_time(X509_get0_notAfter(shown), &now) <= 0) {
+  if (has_expired(*shown, *expected.clock)) {
     X509_STORE_CTX_set_error(store, X509_V_ERR_CERT_HAS_EXPIRED);
     return 0;
   }
@@ -94,6 +98,8 @@ class TlsStream : public ByteStream {
     ERR_clear_error();
     const int result = SSL_do_handshake(ssl_.get());
     if (result != 1) return outcome(result);
+    // By the job's key there was no certificate to look at, which is not why something fails later.
+    if (SSL_session_reused(ssl_.get()) == 1) SSL_set_verify_result(ssl_.get(), X509_V_OK);
     if (!have_chosen_protocol()) return {Io::kDone};
     return SSL_is_server(ssl_.get()) == 1 ? let_in() : wait_until_let_in();
   }
@@ -194,13 +200,17 @@ class TlsStream : public ByteStream {
 class OpenSslContext : public TlsContext, public std::enable_shared_from_this<OpenSslContext> {
  public:
   OpenSslContext(SslContext context, Certificate certificate, std::size_t write_buffer,
-                 const Clock& clock)
-      : context_(std::move(context)),
-        certificate_(std::move(certificate)),
+                 const Clock& clock, const SharedKey& key)
+      : certificate_(std::move(certificate)),
         expected_{certificate_.get(), &clock},
-        write_buffer_(write_buffer) {
+        proof_(key, [this] { return !has_expired(*certificate_, *expected_.clock); }),
+        context_(std::move(context)),
+        write_buffer_(write_buffer) {}
+
+  Status prepare() {
     SSL_CTX_set_verify(context_.get(), SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, nullptr);
     SSL_CTX_set_cert_verify_callback(context_.get(), verify_peer, &expected_);
+    return proof_.use_in(*context_);
   }
 
   Result<std::unique_ptr<ByteStream>> create_stream(int socket, Side side) override {
@@ -223,9 +233,10 @@ class OpenSslContext : public TlsContext, public std::enable_shared_from_this<Op
 
  private:
   BioMethod output_method_ = create_output_method();
-  SslContext context_;
   Certificate certificate_;
   Expected expected_;
+  SharedKeyProof proof_;
+  SslContext context_;
   std::size_t write_buffer_;
 };
 
@@ -265,8 +276,11 @@ Result<std::shared_ptr<TlsContext>> create_tls_context(const Credentials& creden
     return fail(ErrorCode::kInternal,
                 fmt::format("[net/tls] OpenSSL refuses the job's certificate or the settings: {}",
                             take_openssl_error()));
-  return std::shared_ptr<TlsContext>(std::make_shared<OpenSslContext>(
-      std::move(context), std::move(certificate), write_buffer, clock));
+  MUSTER_ASSIGN(const SharedKey shared, derive_shared_key(credentials));
+  auto made = std::make_shared<OpenSslContext>(std::move(context), std::move(certificate),
+                                               write_buffer, clock, shared);
+  MUSTER_TRY(made->prepare());
+  return std::shared_ptr<TlsContext>(std::move(made));
 }
 
 }  // namespace muster::net
