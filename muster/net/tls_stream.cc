@@ -29,7 +29,9 @@ constexpr const char* kGroups = "X25519:P-256";
 // this by ALPN: one that did not know of it leaves it out.
 constexpr std::array<unsigned char, 9> kProtocol{8, 'm', 'u', 's', 't', 'e', 'r', '/', '1'};
 constexpr std::byte kLetIn{1};
-constexpr std::size_t kReadBuffer = 256 * 1024;  // several records of 16 KiB per system call
+// Several records of 16 KiB per system call, and no more: OpenSSL moves all that is left of it to
+// the front before each record.
+constexpr std::size_t kReadBuffer = 64 * 1024;
 
 // OpenSSL's own socket BIO writes in a way that kills the process when the peer has gone (SIGPIPE).
 int send_without_signal(BIO* bio, const char* data, int size) {
