@@ -18,6 +18,8 @@ inline constexpr std::string_view kTrainLoss = "train/loss";
 inline constexpr std::string_view kGradNorm = "train/grad_norm";
 inline constexpr std::string_view kLearningRate = "train/learning_rate";
 inline constexpr std::string_view kLossScale = "train/loss_scale";
+// Updates of stages that were rolled back (strategy.optimizer_first).
+inline constexpr std::string_view kRollbacks = "train/rollbacks";
 inline constexpr std::string_view kEvalLoss = "eval/loss";
 inline constexpr std::string_view kEvalAccuracy = "eval/accuracy";
 inline constexpr std::string_view kEvalBitsPerByte = "eval/bits_per_byte";

@@ -114,6 +114,7 @@ class Optimizer {
   // Tensors to checkpoint besides the parameters, in a fixed order, live: loading copies into them.
   virtual std::vector<StateTensor> state() = 0;
   std::uint64_t state_bytes();
+  bool is_offloaded() const noexcept { return offloaded_ != nullptr; }  // not in memory
 
   // Averages from now on, beginning with the weights as they are.
   void keep_average(const AverageSpec& spec);

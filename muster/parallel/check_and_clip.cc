@@ -40,4 +40,13 @@ Result<std::optional<double>> check_and_clip(const StepInput& input,
   return std::optional(scale / optim::clip_scale(report.grad_norm, max_grad_norm));
 }
 
+std::optional<double> divisor_so_far(const StepInput& input, std::span<const double> squares,
+                                     double max_grad_norm, const StepReport& report) {
+  const double scale = input.loss_scale.value_or(1);
+  const double norm = optim::global_norm(squares) / scale;
+  if (!std::isfinite(norm) || !std::isfinite(report.loss)) return std::nullopt;
+  if (optim::clip_scale(norm, max_grad_norm) < 1) return std::nullopt;
+  return scale;
+}
+
 }  // namespace muster::parallel

@@ -19,4 +19,9 @@ Result<std::optional<double>> check_and_clip(const StepInput& input,
                                              std::span<const double> squares, double max_grad_norm,
                                              StepReport& report);
 
+// From the loss and the squared norms that this rank knows by itself, some parameters': what it
+// would be with nothing else, where that is neither wrong nor to be clipped already.
+std::optional<double> divisor_so_far(const StepInput& input, std::span<const double> squares,
+                                     double max_grad_norm, const StepReport& report);
+
 }  // namespace muster::parallel

@@ -22,6 +22,8 @@ class ModelStrategy : public Strategy {
   virtual std::uint64_t weight_bytes(std::int32_t) {
     return static_cast<std::uint64_t>(model().parameter_count()) * sizeof(float);
   }
+  // Of what is kept of weights and optimizer while they are updated, likewise: at most.
+  virtual std::uint64_t rollback_bytes() { return 0; }
   // Of gradients, likewise: at least, since ordered mode may hold a few partial sums besides.
   virtual std::uint64_t gradient_bytes(std::int32_t) {
     return static_cast<std::uint64_t>(model().trained_count()) * sizeof(float);

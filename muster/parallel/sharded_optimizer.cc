@@ -121,6 +121,7 @@ Status ShardedOptimizer::hold(ShardPlan plan, Rank shard, std::vector<at::Tensor
     for (std::size_t i = 0; i < now.size(); ++i) at::Tensor(now[i].tensor).copy_(before[i]);
     optimizer->set_steps(optimizer_->steps());
   }
+  ahead_.reset();
   plan_ = std::move(plan);
   shard_ = shard;
   pieces_ = std::move(pieces);
@@ -186,11 +187,60 @@ Result<std::vector<double>> ShardedOptimizer::sum_by_parameter(std::vector<doubl
 
 Status ShardedOptimizer::update(double learning_rate, double divisor) {
   mirror_.changed();
-  optimizer_->begin_step(learning_rate);
-  const bool holds_whole_tensors = shards() == 1 && !over_parts_;
-  optim::NormScaled* const scaled = holds_whole_tensors ? nullptr : optimizer_->norm_scaled();
+  std::size_t first = 0;  // piece that is still to be updated
+  if (is_ahead_with(learning_rate, divisor)) {
+    first = ahead_->accept();
+  } else {
+    roll_back();
+    optimizer_->begin_step(learning_rate);
+  }
   const std::vector<at::Tensor> gradients = gradients_by_rows();
-  return scaled ? update_scaled(*scaled, gradients, divisor) : update_pieces(gradients, divisor);
+  if (optim::NormScaled* const scaled = scaled_among_ranks())
+    return update_scaled(*scaled, gradients, divisor);
+  return update_pieces(first, gradients, divisor);
+}
+
+// Where ranks have only parts of the tensors whose norms the update depends on.
+optim::NormScaled* ShardedOptimizer::scaled_among_ranks() const noexcept {
+  const bool holds_whole_tensors = shards() == 1 && !over_parts_;
+  return holds_whole_tensors ? nullptr : optimizer_->norm_scaled();
+}
+
+bool ShardedOptimizer::can_update_ahead() const {
+  return scaled_among_ranks() == nullptr && !optimizer_->is_offloaded();
+}
+
+std::vector<std::vector<at::Tensor>> ShardedOptimizer::written_tensors() const {
+  std::map<std::string, std::vector<at::Tensor>> state;  // by parameter
+  for (const optim::StateTensor& tensor : optimizer_->state())
+    state[owner_in(tensor.name)].push_back(tensor.tensor);
+  std::vector<std::vector<at::Tensor>> written;
+  for (std::size_t i = 0; i < pieces_.size(); ++i) {
+    written.push_back({rows_[i]});
+    const auto remembered = state.find(parameters_[parameter_of(pieces_[i])].name);
+    if (remembered == state.end()) continue;  // as of SGD without momentum
+    written.back().insert(written.back().end(), remembered->second.begin(),
+                          remembered->second.end());
+  }
+  return written;
+}
+
+void ShardedOptimizer::update_ahead(double learning_rate, double divisor,
+                                    const std::function<bool()>& decided) {
+  MUSTER_CHECK(can_update_ahead(), "an update of this rank's alone");
+  if (!ahead_) ahead_ = std::make_unique<UpdateAhead>(*optimizer_, written_tensors());
+  mirror_.changed();
+  ahead_->begin(learning_rate, divisor, gradients_, decided);
+}
+
+void ShardedOptimizer::roll_back() {
+  if (ahead_) ahead_->roll_back();
+}
+
+std::uint64_t ShardedOptimizer::ahead_bytes() {
+  std::uint64_t bytes = can_update_ahead() ? state_bytes() : 0;
+  for (const at::Tensor& rows : rows_) bytes += can_update_ahead() ? rows.nbytes() : 0;
+  return bytes;
 }
 
 // Where the rows lie: on the host the sums themselves.
@@ -202,9 +252,12 @@ std::vector<at::Tensor> ShardedOptimizer::gradients_by_rows() const {
   return gradients;
 }
 
-Status ShardedOptimizer::update_pieces(std::span<const at::Tensor> gradients, double divisor) {
-  return on_lanes_(pieces_.size(), [&](std::size_t begin, std::size_t end) {
-    optimizer_->update({begin, end}, gradients.subspan(begin, end - begin), divisor);
+// From the first of them on that is not updated yet.
+Status ShardedOptimizer::update_pieces(std::size_t first, std::span<const at::Tensor> gradients,
+                                       double divisor) {
+  return on_lanes_(pieces_.size() - first, [&](std::size_t begin, std::size_t end) {
+    optimizer_->update({first + begin, first + end}, gradients.subspan(first + begin, end - begin),
+                       divisor);
   });
 }
 

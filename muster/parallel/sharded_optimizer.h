@@ -27,6 +27,7 @@
 #include "muster/optim/optimizer.h"
 #include "muster/parallel/host_mirror.h"
 #include "muster/parallel/shard_plan.h"
+#include "muster/parallel/update_ahead.h"
 
 namespace muster::parallel {
 
@@ -76,6 +77,19 @@ class ShardedOptimizer {
   Result<std::vector<double>> squared_norms();
   Status update(double learning_rate, double divisor);
 
+  // An update that begins before it is known whether it may be (update_ahead.h). Local. Not where
+  // others have a part in the norms of tensors that it needs, nor where the state is offloaded.
+  bool can_update_ahead() const;
+  // With can_update_ahead(), until `decided`. update() goes on with it; where that has other
+  // numbers, it rolls back first.
+  void update_ahead(double learning_rate, double divisor, const std::function<bool()>& decided);
+  bool is_ahead() const noexcept { return ahead_ && ahead_->has_begun(); }
+  bool is_ahead_with(double learning_rate, double divisor) const noexcept {
+    return ahead_ && ahead_->has_begun_with(learning_rate, divisor);
+  }
+  void roll_back();             // where it is ahead
+  std::uint64_t ahead_bytes();  // that it then keeps of what was before, at most
+
   // On the host, as slices; what is written there becomes the state's when it is loaded().
   std::vector<TensorSlice> state();
   std::uint64_t state_bytes() { return optimizer_->state_bytes(); }
@@ -99,7 +113,9 @@ class ShardedOptimizer {
                    std::vector<double>& by_cell) const;
   Result<std::vector<double>> sum_by_parameter(std::vector<double> by_cell, std::string_view label);
   std::vector<at::Tensor> gradients_by_rows() const;
-  Status update_pieces(std::span<const at::Tensor> gradients, double divisor);
+  optim::NormScaled* scaled_among_ranks() const noexcept;
+  std::vector<std::vector<at::Tensor>> written_tensors() const;
+  Status update_pieces(std::size_t first, std::span<const at::Tensor> gradients, double divisor);
   Result<std::vector<double>> whole_squares(const optim::NormScaled& optimizer,
                                             double optim::NormSquares::*member);
   Status update_scaled(optim::NormScaled& optimizer, std::span<const at::Tensor> gradients,
@@ -117,7 +133,8 @@ class ShardedOptimizer {
   std::vector<ShardPiece> pieces_;
   std::vector<at::Tensor> rows_;  // of the parameters, by piece
   std::unique_ptr<optim::Optimizer> optimizer_;
-  HostMirror mirror_;  // of its state
+  std::unique_ptr<UpdateAhead> ahead_;  // once there has been one
+  HostMirror mirror_;                   // of its state
 
   // Of the present generation:
   std::vector<at::Tensor> gradients_;  // over sums, by piece

@@ -35,9 +35,11 @@ struct StepInput {
   Step step;                     // the one that will be committed
   double learning_rate;
   Flags flags;  // this rank's wishes; the report holds everybody's
-  // Called once before the first parameter is changed: whoever still reads the state (an
-  // asynchronous checkpoint) finishes here. Returns how long it had to wait.
+  // Called before the first parameter is changed, and once more after rolled_back: whoever still
+  // reads the state (an asynchronous checkpoint) finishes here. Returns how long it had to wait.
   std::function<Duration()> before_update;
+  // Called where an update that had begun is undone: the state is again that before the step.
+  std::function<void()> rolled_back = {};
   // Backup execution, where wanted: having waited so long for others, this rank computes slices for
   // them, whose samples it gets here.
   Duration patience{};
@@ -77,6 +79,9 @@ struct StepReport {
   // (tensor, context).
   std::uint64_t bytes_reduced = 0;
   std::int32_t backups = 0;  // slices of this rank that others were sooner to compute
+  // Where ranks update before all is known that decides on it: how many of a replica's have rolled
+  // back what they had updated.
+  std::optional<std::int32_t> rollbacks = {};
   std::vector<observe::Metric> model_metrics;  // what the model itself tells of the global batch
 };
 

@@ -163,6 +163,7 @@ Result<parallel::StepReport> Trainer::compute(Step step, const data::StepBatch& 
                                      parts_.now_doing(step, kUpdating);
                                      return let_readers_finish();
                                    },
+                               .rolled_back = [this, whole = whole_] { whole_ = whole; },
                                .patience = backup ? patience() : Duration{},
                                .load_slice = backup,
                                .loss_scale = loss_scale,
@@ -314,7 +315,7 @@ void Trainer::tell(observe::Record row) {
   rows.push_back(std::move(row));
 }
 
-// Of a step that overflowed only the next scale is worth telling.
+// Of a step that overflowed only the next scale is worth telling, and what was rolled back.
 std::vector<observe::Metric> Trainer::results_of(const parallel::StepReport& report) const {
   std::vector<observe::Metric> results;
   if (!report.overflow)
@@ -322,6 +323,8 @@ std::vector<observe::Metric> Trainer::results_of(const parallel::StepReport& rep
                {std::string(metric::kGradNorm), report.grad_norm}};
   if (progress_.loss_scale)
     results.push_back({std::string(metric::kLossScale), progress_.loss_scale->scale});
+  if (report.rollbacks)
+    results.push_back({std::string(metric::kRollbacks), static_cast<double>(*report.rollbacks)});
   return results;
 }
 

@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "muster/base/check.h"
-#include "muster/parallel/check_and_clip.h"
 #include "muster/parallel/combine.h"
 #include "muster/parallel/extras.h"
 #include "muster/parallel/fixed_group.h"
@@ -183,14 +182,7 @@ Result<StepReport> Pipeline::step(const StepInput& input) {
   report.times.computing = busy_.forward + busy_.backward;
   report.times.exposed_communication = clock_.now() - began - report.times.computing;
   report.bytes_reduced = exchange_->bytes() + together_.take_bytes();
-  MUSTER_ASSIGN(const std::vector<double> squares, total_up(input, report));
-  MUSTER_ASSIGN(const auto divisor,
-                check_and_clip(input, parameter_names_, squares, options_.max_grad_norm, report));
-  if (!divisor) return report;
-  if (input.before_update) report.times.checkpoint_stall = input.before_update();
-  const TimePoint updating = clock_.now();
-  MUSTER_TRY(lane_.run([&](std::int32_t) { return update(input.learning_rate, *divisor); }));
-  report.times.update = clock_.now() - updating;
+  MUSTER_TRY(conclude(input, report));
   return report;
 }
 
@@ -337,61 +329,6 @@ void Pipeline::give(std::size_t to, TensorKind kind, std::size_t micro, at::Tens
                  message_name(places_, kind.stream, micro));
 }
 
-// What one stage knows all have to know. One replica speaks for all, which have the same sums, and
-// of several ranks that have the same the first; what is not this rank's counts as zero, so the sum
-// is exact in any order. Of a tensor that is cut each part has a place of its own.
-Result<std::vector<double>> Pipeline::total_up(const StepInput& input, StepReport& report) {
-  MUSTER_TRY(read_extras(exchange_->sum(0), input, report));
-  MUSTER_ASSIGN(const std::vector<double> own, update_->squared_norms());
-  constexpr std::size_t kFlagsAt = 2, kSquaresAt = kFlagsAt + Flags::size();
-  const auto parts = static_cast<std::size_t>(together_.parts().size);
-  std::vector<double> totals(kSquaresAt + parameter_names_.size() * parts);
-  if (place_.first_of(place_.group.rank, Together::axes_of_peers()) == place_.group.rank) {
-    if (together_.parts().rank == 0) {
-      totals[0] = report.loss;
-      totals[1] = report.accuracy;
-    }
-    std::copy_n(report.flags.data(), Flags::size(), totals.begin() + kFlagsAt);
-    add_squares(own, std::span(totals).subspan(kSquaresAt));
-  }
-  comm::OpOptions op = options_.op;
-  op.label = "norms";
-  const comm::AllReduce sum{.buffer = view_of(std::span(totals))};
-  MUSTER_TRY(communicator_->submit(sum, op).wait());
-  report.loss = totals[0];
-  report.accuracy = totals[1];
-  std::copy_n(totals.begin() + kFlagsAt, Flags::size(), report.flags.data());
-  const auto metrics = model().metrics(statistics_in(exchange_->sum(0), model()));
-  MUSTER_ASSIGN(report.model_metrics,
-                combine_metrics(*communicator_, metric_names_, metrics, options_.op));
-  std::vector<double> squares(parameter_names_.size());
-  for (std::size_t i = 0; i < squares.size() * parts; ++i)
-    squares[i / parts] += totals[kSquaresAt + i];
-  return squares;
-}
-
-// Of the parameters that this rank owns.
-void Pipeline::add_squares(std::span<const double> own, std::span<double> totals) const {
-  const auto [part, parts] = together_.parts();
-  const auto& owned = stage_->owned();
-  for (std::size_t i = 0; i < owned.size(); ++i) {
-    const models::Parameter& parameter = model().parameters()[owned[i]];
-    if (part > 0 && !parameter.cut.is_part()) continue;
-    const auto place = std::ranges::find(parameter_names_, parameter.name);
-    totals[static_cast<std::size_t>((place - parameter_names_.begin()) * parts + part)] = own[i];
-  }
-}
-
-Status Pipeline::update(double learning_rate, double divisor) {
-  gathered_model_.forget();  // whoever read it has finished
-  gathered_optimizer_.forget();
-  mirror_.changed();
-  MUSTER_TRY(update_->update(learning_rate, divisor));
-  const auto statistics = statistics_in(exchange_->sum(0), model());
-  if (!statistics.empty()) model().apply_statistics(statistics);
-  return tied_->share(model(), *links_);
-}
-
 Status Pipeline::use_average(bool average) {
   if (average == update_->uses_average()) return ok();
   mirror_.changed();
@@ -477,6 +414,10 @@ Result<State> Pipeline::gather_state(Rank to) {
 }
 
 std::uint64_t Pipeline::optimizer_bytes(std::int32_t) { return update_->optimizer().state_bytes(); }
+
+std::uint64_t Pipeline::rollback_bytes() {
+  return options_.optimizer_first ? update_->optimizer().ahead_bytes() : 0;
+}
 
 void Pipeline::fall_behind() { MUSTER_CHECK(false, "stages are not given to newcomers"); }
 

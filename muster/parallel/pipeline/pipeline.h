@@ -17,6 +17,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -37,6 +38,7 @@
 #include "muster/parallel/pipeline/chunk_places.h"
 #include "muster/parallel/pipeline/stage_links.h"
 #include "muster/parallel/pipeline/stage_model.h"
+#include "muster/parallel/pipeline/stage_totals.h"
 #include "muster/parallel/pipeline/tied_weights.h"
 #include "muster/parallel/together.h"
 #include "muster/parallel/unit_passes.h"
@@ -48,6 +50,9 @@ struct PipelineOptions {
   layout::Partition chunks;          // of the model's blocks
   PassOptions passes;
   double max_grad_norm = 0;  // 0: no clipping
+  // A stage updates while the norms of all stages are still being summed, and rolls back where they
+  // say so; the same bits. Not where the update needs the others (ShardedOptimizer).
+  bool optimizer_first = false;
   models::Compute compute = {};
   BucketSizes bucket_sizes{256 << 10, 1 << 20};
   TogetherOptions together = {};  // without its `op`
@@ -98,6 +103,7 @@ class Pipeline final : public ModelStrategy {
   models::Model& model() const noexcept override { return stage_->model(); }
   std::int64_t parameter_count() const override { return parameter_count_; }
   std::uint64_t optimizer_bytes(std::int32_t ranks) override;
+  std::uint64_t rollback_bytes() override;
   std::int32_t lanes() const noexcept override { return 1; }
 
  private:
@@ -127,8 +133,15 @@ class Pipeline final : public ModelStrategy {
   Status evaluate(std::size_t chunk, const data::SliceBatch& slice, EvaluationTotals& totals);
 
   void tell(std::string_view pass, const MicroBatch& batch, std::size_t chunk) const;
-  Result<std::vector<double>> total_up(const StepInput& input, StepReport& report);
-  void add_squares(std::span<const double> own, std::span<double> totals) const;
+  Status conclude(const StepInput& input, StepReport& report);
+  Result<std::optional<double>> validate(const StepInput& input, StepReport& report);
+  bool updates_ahead() {
+    return options_.optimizer_first && update_->optimizer().can_update_ahead();
+  }
+  StageTotals totals_of(const StepReport& report, std::span<const double> own, bool ahead) const;
+  void put_squares(std::span<const double> own, StageTotals& totals) const;
+  Status update_ahead(const StepInput& input, double divisor, const comm::Work& deciding,
+                      StepReport& report);
   Status update(double learning_rate, double divisor);
 
   const PipelineOptions options_;

@@ -186,13 +186,14 @@ inline EvaluationTotals evaluate(ModelStrategy& strategy, const Batch& batch) {
 // Batches of 40, 33 and 7 samples in turn: short ones and empty slices among them.
 inline Result<StepReport> try_step(ModelStrategy& strategy, const Recipe& recipe,
                                    const std::vector<std::int32_t>& mine, int step, Flags flags,
-                                   std::function<Status(std::uint64_t)> check_sums = {}) {
+                                   std::function<Status(std::uint64_t)> check_sums = {},
+                                   double learning_rate = 0.02) {
   constexpr std::int64_t kInTurn[] = {40, 33, 7};
   const Batch batch(kInTurn[(step - 1) % 3], mine, static_cast<std::uint64_t>(step),
                     content_of(recipe.model), context_of(recipe.model));
   return strategy.step({.batch = batch.step,
                         .step = Step{step},
-                        .learning_rate = 0.02,
+                        .learning_rate = learning_rate,
                         .flags = flags,
                         .before_update = {},
                         .loss_scale = loss_scale_of(recipe, step),
