@@ -38,6 +38,7 @@ void each_cut(const job::JobSpec& job, const auto& body) {
 void add_written_chunks(const job::StrategySpec& strategy, JobSpread& spread) {
   spread.values.emplace_back("strategy.chunks_per_stage",
                              std::to_string(strategy.chunks_per_stage));
+  if (strategy.optimizer_first) spread.values.emplace_back("strategy.optimizer_first", "true");
   if (!strategy.blocks.empty())
     spread.values.emplace_back("strategy.blocks",
                                fmt::format("[{}]", fmt::join(strategy.blocks, ", ")));

@@ -166,6 +166,7 @@ Result<plan::Way> way_of(const job::JobSpec& job, const std::vector<std::string>
   way.stages = static_cast<std::int32_t>(job.strategy.stages);
   way.schedule = layout::pipeline_kind_from_string(job::to_string(job.strategy.schedule)).value();
   way.chunks_per_stage = static_cast<std::int32_t>(job.strategy.chunks_per_stage);
+  way.optimizer_first = job.strategy.optimizer_first;
   MUSTER_ASSIGN(way.block_counts, job::blocks_by_hand(job.strategy, blocks));
   return way;
 }

@@ -211,6 +211,12 @@ std::vector<Field> strategy_fields() {
            .min = 0,
            .max = 65535,
            .only_with = staged}),
+      bind("strategy.optimizer_first", in(&StrategySpec::optimizer_first),
+           {.doc = "Each stage updates its blocks while the norms of all stages are still being "
+                   "summed, and rolls back, with the same bits, where these say that gradients are "
+                   "to be clipped or are no numbers. It keeps its weights and its optimizer's "
+                   "state once more for that.",
+            .only_with = staged}),
   };
 }
 

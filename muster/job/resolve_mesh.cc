@@ -151,6 +151,7 @@ void check_unused(Draft& draft) {
   check("strategy.chunks_per_stage", strategy.chunks_per_stage > 1, "pipeline", stages);
   check("strategy.blocks", !strategy.blocks.empty(), "pipeline", stages);
   check("strategy.placement", !strategy.placement.empty(), "pipeline", stages);
+  check("strategy.optimizer_first", strategy.optimizer_first, "pipeline", stages);
   check("strategy.sequence_parallel", strategy.sequence_parallel, "tensor", strategy.mesh.tensor);
 }
 

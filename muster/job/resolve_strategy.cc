@@ -9,6 +9,7 @@
 
 #include "muster/job/draft.h"
 #include "muster/job/enum_names.h"
+#include "muster/job/mesh_axes.h"
 #include "muster/job/placement.h"
 
 namespace muster::job {
@@ -82,6 +83,27 @@ void check_redundancy(Draft& draft) {
                  "strategy.redundancy 1 is for those who come in the place of the dead, and "
                  "workers.max_restarts 0 starts none",
                  "use one of the two");
+}
+
+// Of the stages of a pipeline.
+void check_optimizer_first(Draft& draft) {
+  const StrategySpec& strategy = draft.spec.strategy;
+  if (!strategy.optimizer_first) return;
+  const OptimizerSpec& optimizer = draft.spec.optimizer;
+  if (optimizer.offload == OffloadKind::kDisk)
+    draft.complain({"strategy.optimizer_first", "optimizer.offload"},
+                   "strategy.optimizer_first keeps the optimizer's state in memory once more, and "
+                   "optimizer.offload disk is for what memory has no room for",
+                   "use one of the two");
+  const bool needs_norms =
+      optimizer.type == OptimizerType::kLars || optimizer.type == OptimizerType::kLamb;
+  if (!needs_norms || strategy.mesh.shard * strategy.mesh.tensor == 1) return;
+  draft.complain({"strategy.optimizer_first", "optimizer.type"},
+                 fmt::format("strategy.optimizer_first has each worker update by itself, and "
+                             "optimizer.type {} needs norms of tensors that several workers have "
+                             "parts of in the mesh {}",
+                             draft.shown("optimizer.type"), mesh_text(strategy.mesh)),
+                 "leave it out, or use adamw or sgd, or a mesh without shard and tensor");
 }
 
 // What a strategy says of workers that compute slices together.
@@ -257,6 +279,7 @@ void resolve_cuts(Draft& draft, const std::function<bool(StrategyType, std::int6
     fix_comparison(draft, "has workers that hold different blocks", strategy.stages);
     check_chunks(draft);
     check_blocks(draft);
+    check_optimizer_first(draft);
     resolve_placement(draft);
   }
   if (has(StrategyType::kTensor, strategy.mesh.tensor)) {

@@ -220,6 +220,7 @@ struct StrategySpec {
   std::int64_t chunks_per_stage = 1;
   std::vector<std::int64_t> blocks;     // of each chunk, in order; empty: by measured cost
   std::vector<PlacedBlocks> placement;  // the same by names; where they are known, `blocks` follows
+  bool optimizer_first = false;         // a stage updates before it knows the norms of all
   // tensor:
   std::int64_t tensor = 1;  // workers of a replica; where a job does not say, all
   bool sequence_parallel = false;

@@ -180,6 +180,10 @@ TEST(Estimated, MemoryByKind) {
   Way gpipe = pipeline(4, 4);
   gpipe.schedule = layout::PipelineKind::kGPipe;
   EXPECT_EQ(price(gpipe).memory.activations, 8 * testing::kActivationBytes);
+  Way first = pipeline(4, 4);
+  first.optimizer_first = true;
+  EXPECT_EQ(price(first).memory.buffers,
+            price(pipeline(4, 4)).memory.buffers + stage.weights + stage.optimizer);
   Way elastic = way(2);
   elastic.elastic = true;
   EXPECT_EQ(price(elastic).memory.buffers, price(elastic).bytes_on_wire);

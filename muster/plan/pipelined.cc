@@ -145,14 +145,14 @@ class Pipelined {
     const PassMemory passes =
         pass_memory(run.stages[stage].peak_bytes + part.recomputing(), part.in_hand(),
                     stage == 0 ? counting_whole(model_, way_) : BriefMemory{});
-    MemoryUse memory{
-        .weights = part.weights(),
-        .gradients = exchanges_[stage].held - exchanges_[stage].kept,
-        .optimizer = ceil_div(part.optimizer(), shares),
-        .activations = passes.activations,
-        .buffers = exchanges_[stage].kept + exchanges_[stage].seen + largest_message(stage),
-        .checkpoint = stage == 0 ? saved_by(part, passes.given_back) : 0,
-        .process = model_.whole.process_bytes};
+    MemoryUse memory{.weights = part.weights(),
+                     .gradients = exchanges_[stage].held - exchanges_[stage].kept,
+                     .optimizer = ceil_div(part.optimizer(), shares),
+                     .activations = passes.activations,
+                     .buffers = exchanges_[stage].kept + exchanges_[stage].seen +
+                                largest_message(stage) + kept_for_rollback(part),
+                     .checkpoint = stage == 0 ? saved_by(part, passes.given_back) : 0,
+                     .process = model_.whole.process_bytes};
     offload(way_, part, 1, memory);
     return memory;
   }
@@ -160,6 +160,12 @@ class Pipelined {
     std::uint64_t here = way_.shard_count() == 1 ? part.optimizer() : 0;
     here += way_.tensor == 1 ? part.weights() : 0;  // what is not cut is little
     return checkpoint_bytes(model_.whole, way_, here, given_back);
+  }
+  // The weights that it updates, and what the optimizer remembers of them.
+  std::uint64_t kept_for_rollback(const Part& part) const {
+    if (!way_.optimizer_first) return 0;
+    const auto weights = static_cast<std::uint64_t>(part.trained()) * kFloat;
+    return ceil_div(weights + part.optimizer(), static_cast<std::uint64_t>(way_.shard_count()));
   }
   std::uint64_t largest_message(std::size_t stage) const {
     std::uint64_t most = 0;

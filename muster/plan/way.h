@@ -66,6 +66,7 @@ struct Way {
   layout::PipelineKind schedule = layout::PipelineKind::k1F1B;
   std::int32_t chunks_per_stage = 1;
   std::vector<std::int32_t> block_counts = {};  // of each chunk, by hand; empty: by cost
+  bool optimizer_first = false;                 // a stage keeps what its update overwrites
 
   std::int32_t together() const noexcept { return tensor * context; }  // that compute each slice
   std::int32_t that_meet() const noexcept { return together() * expert; }  // in every pass

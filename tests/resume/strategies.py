@@ -28,6 +28,7 @@ ULYSSES, RING = (runs.settings("strategy.type=context", "strategy.context=2", f"
 SAMPLE = runs.settings("generate.prompt=and", "generate.length=20", "generate.temperature=0")
 OFFLOADED = runs.settings("optimizer.offload=disk")
 THERE_AND_BACK = "{head: 0, '*[0-9]*': 1, '*': 0}"  # zb_v, whose first and last chunk are on one stage
+FIRST = pipeline(schedule="zb_h1", optimizer_first="true")
 STEPS = 100
 
 arguments = runs.arguments("--model")
@@ -72,6 +73,7 @@ with runs.workplace() as folder:
 
     for workers, flags in ((3, SHARDED), (5, ZERO2), (3, ZERO3), (2, ZERO3 + runs.settings("training.lanes=2")),
                            (3, pipeline()), (4, pipeline(stages=2, schedule="interleaved")),
+                           (3, FIRST), (4, pipeline(placement=THERE_AND_BACK, optimizer_first="true")),
                            (2, pipeline(placement="{head: 1, '*': 0}")), (4, pipeline(placement=THERE_AND_BACK)),
                            (2, OFFLOADED), (3, ZERO3 + OFFLOADED), (2, pipeline() + OFFLOADED),
                            (4, mesh(replicate=2, shard=2)), (4, mesh(pipeline=2, shard=-1)),
@@ -79,6 +81,8 @@ with runs.workplace() as folder:
         train(job, workers, *flags)
         found = runs.weights(runs.latest(folder), STEPS)
         assert found == expected, f"{workers} workers, {flags}: {found} instead of {expected}"
+        told = {"train/rollbacks" in row for row in runs.rows(runs.latest(folder)) if "train/loss" in row}
+        assert told == {any("optimizer_first" in flag for flag in flags)}, f"{flags}: {told}"
         print(f"{workers} workers, {flags}: same", flush=True)
 
     fixed = runs.settings("workers.min_workers=2")

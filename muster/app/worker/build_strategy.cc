@@ -136,6 +136,7 @@ Built build_pipeline(const job::JobSpec& job, models::Model& whole, const Strate
                 cut_blocks(job.strategy, whole, place.block_costs, schedule.stage_of));
   options.passes = {slices.micro_batch_size, slices.seed};
   options.max_grad_norm = slices.max_grad_norm;
+  options.optimizer_first = job.strategy.optimizer_first;
   options.compute = slices.compute;
   options.bucket_sizes = slices.bucket_sizes;
   options.together = together_of(job);

@@ -89,12 +89,12 @@ Result<std::string> describe(Files& files, const job::JobSpec& job, const DataPi
       "job         {}\nmodel       {}\ndata        {}, {} for evaluation\n"
       "length      {}, {} an epoch\n{}\n"
       "memory      {} a worker without activations: weights {}, gradients at least {}, optimizer "
-      "{}{}\n"
+      "{}{}{}\n"
       "activations {} kept for backward by each pass of {}\n{}",
       job.name, about, counted(samples, "training sample"), data.evaluation.source().size(),
       counted(length.total_steps, "step"), length.steps_per_epoch, layout_line(job),
       format_bytes(memory.total()), format_bytes(memory.weights), format_bytes(memory.gradients),
-      format_bytes(memory.optimizer), on_disk(memory),
+      format_bytes(memory.optimizer), for_rollback(memory), on_disk(memory),
       format_bytes(static_cast<std::uint64_t>(activations.bytes)),
       counted(activations.samples, "sample"),
       advice.empty() ? "" : fmt::format("warning     {}\n", advice));

@@ -15,7 +15,14 @@ StateMemory state_memory(parallel::ModelStrategy& strategy, std::int32_t ranks, 
   memory.weights = strategy.weight_bytes(ranks);
   memory.gradients = strategy.gradient_bytes(ranks);
   (offloads ? memory.disk : memory.optimizer) = strategy.optimizer_bytes(ranks);
+  memory.rollback = strategy.rollback_bytes();
   return memory;
+}
+
+std::string for_rollback(const StateMemory& memory) {
+  return memory.rollback == 0
+             ? ""
+             : fmt::format(", kept to roll back {}", format_bytes(memory.rollback));
 }
 
 std::string on_disk(const StateMemory& memory) {

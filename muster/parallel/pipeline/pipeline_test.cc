@@ -23,6 +23,7 @@ struct PipelineCase {
   std::int32_t chunks = 1;           // of each stage
   layout::PipelineKind schedule = layout::PipelineKind::k1F1B;
   std::int32_t shards = 1;
+  bool optimizer_first = false;
 };
 void PrintTo(const PipelineCase& task, std::ostream* out) { *out << task.recipe.name; }
 
@@ -37,6 +38,7 @@ PipelineOptions pipeline_options_of(const PipelineCase& task) {
   options.chunks = *layout::partition_by_hand(task.blocks, {blocks, chunks});
   options.passes = {plain.micro_batch_size, plain.seed};
   options.max_grad_norm = plain.max_grad_norm;
+  options.optimizer_first = task.optimizer_first;
   options.compute = plain.compute;
   options.bucket_sizes = plain.bucket_sizes;
   return options;
@@ -207,7 +209,23 @@ INSTANTIATE_TEST_SUITE_P(
                      .blocks = {1, 2, 1, 2},
                      .chunks = 2,
                      .schedule = PipelineKind::kZbV,
-                     .shards = 2}),
+                     .shards = 2},
+        PipelineCase{.recipe = {"resnet_zb_v_first", resnet(), 2},
+                     .blocks = {1, 1, 1, 1},
+                     .chunks = 2,
+                     .schedule = PipelineKind::kZbV,
+                     .optimizer_first = true},
+        PipelineCase{
+            .recipe = {.name = "gpt_zb_h1_fp16_first", .model = kThreeLayers, .compute = kFP16},
+            .blocks = {2, 1, 2},
+            .schedule = PipelineKind::kZbH1,
+            .optimizer_first = true},
+        PipelineCase{.recipe = {.name = "mlp_lamb_sharded_first",  // needs the others, and so waits
+                                .model = mlp(),
+                                .optimizer = optim::LambSpec{}},
+                     .blocks = {2, 2},
+                     .shards = 2,
+                     .optimizer_first = true}),
     [](const auto& which) { return which.param.recipe.name; });
 
 }  // namespace
