@@ -84,11 +84,13 @@ TEST(JobSpreads, HaveThePipelineThatIsWritten) {
   job.strategy.mesh.pipeline = job.strategy.mesh.shard = 2;
   job.strategy.schedule = job::PipelineSchedule::kInterleaved;
   job.strategy.chunks_per_stage = 3;
+  job.strategy.optimizer_first = true;
   job.strategy.blocks = {1, 2, 3, 4, 5, 6};
   const auto spreads = spreads_of(job);
   const auto found = std::ranges::find(spreads, name, &JobSpread::name);
   ASSERT_NE(found, spreads.end());
   EXPECT_THAT(found->values, IsSupersetOf({Pair("strategy.chunks_per_stage", "3"),
+                                           Pair("strategy.optimizer_first", "true"),
                                            Pair("strategy.blocks", "[1, 2, 3, 4, 5, 6]")}));
 }
 

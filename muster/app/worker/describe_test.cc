@@ -3,6 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <string>
+#include <vector>
+
 #include "muster/job/load.h"
 #include "muster/testing/memory_files.h"
 
@@ -11,6 +14,7 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 constexpr std::string_view kJob = R"(
 name: small
@@ -34,6 +38,18 @@ TEST(DescribeTraining, SaysWhatAModelThatFitsNeeds) {
   ASSERT_TRUE(text) << text.error().message;
   EXPECT_THAT(*text, AllOf(HasSubstr("weights 42.8 KiB, gradients at least 42.8 KiB"),
                            HasSubstr("activations ")));
+}
+
+TEST(DescribeTraining, CountsWhatAStageKeepsToRollBack) {
+  std::vector<std::string> sets = {"workers.count=2", "strategy.type=pipeline",
+                                   "strategy.schedule=zb_h1", "strategy.blocks=[2, 2]"};
+  const auto waits = told("1000000", sets);
+  ASSERT_TRUE(waits) << waits.error().message;
+  EXPECT_THAT(*waits, Not(HasSubstr("roll back")));
+  sets.emplace_back("strategy.optimizer_first=true");
+  const auto text = told("1000000", sets);
+  ASSERT_TRUE(text) << text.error().message;
+  EXPECT_THAT(*text, HasSubstr(", kept to roll back "));
 }
 
 TEST(DescribeTraining, AModelLargerThanTheMemoryIsNotTriedAndStillToldOf) {
