@@ -62,7 +62,7 @@ def outputs(processes):
 
 
 def muster(options, hosts, size):
-    """Milliseconds, the median."""
+    """Milliseconds, the median; and the schedule that it chose."""
     program = options.build / "bin/muster"
     credentials = harness.run([program, "credentials"]).strip()
     ranks = [host.start(program, "launch", "--nnodes", len(hosts), "--node-rank", rank, "--rdzv-endpoint",
@@ -71,7 +71,7 @@ def muster(options, hosts, size):
              for rank, host in enumerate(hosts)]
     told = json.loads(outputs(ranks)[0].splitlines()[-1])
     timing, = told["timings"]
-    return timing["p50_us"] / 1000
+    return timing["p50_us"] / 1000, timing["schedule"]
 
 
 def gloo(options, hosts, size):
@@ -80,7 +80,7 @@ def gloo(options, hosts, size):
                             f"'{folder}/store')", GLOO_SOCKET_IFNAME="eth0", PYTHONPATH=str(HERE))
                  for rank, host in enumerate(hosts)]
         _, taken = read_line(outputs(ranks)[0].splitlines()[-1])
-    return statistics.median(taken) / 1000
+    return statistics.median(taken) / 1000, ""
 
 
 RAW = """
@@ -124,7 +124,7 @@ def raw(_, hosts, size):
     for rank in ranks:
         rank.stdin.write("go\n")
         rank.stdin.flush()
-    return max(float(told) for told in outputs(ranks))
+    return max(float(told) for told in outputs(ranks)), ""
 
 
 WAYS = {"raw sockets": raw, "muster": muster, "Gloo": gloo}
@@ -135,12 +135,9 @@ def measure(options, rate, count):
     bound = 1000 * size * OPERATIONS["all_reduce"](count) * 8 / rate
     with contextlib.ExitStack() as stack:
         hosts = [stack.enter_context(contextlib.closing(Host(number, rate))) for number in range(count)]
-        taken = {way: [] for way in WAYS}
-        for _ in range(options.repetitions):
-            for way, once in WAYS.items():
-                taken[way].append(once(options, hosts, size))
-    row = {way: statistics.median(values) for way, values in taken.items()}
-    return describe(size), bound, row
+        rounds = [{way: once(options, hosts, size) for way, once in WAYS.items()} for _ in range(options.repetitions)]
+    row = {way: statistics.median(took[way][0] for took in rounds) for way in WAYS}
+    return describe(size), bound, row, rounds[-1]["muster"][1]
 
 
 def main():
@@ -153,14 +150,14 @@ def main():
     options = parser.parse_args()
     if not network.enter():
         raise SystemExit("this system does not allow network namespaces, in which hosts have links of their own")
-    print("| rate | hosts | size | bound ms | raw sockets | muster, TLS | Gloo | bound / muster | Gloo / muster |\n"
-          "|---|---|---|---|---|---|---|---|---|")
+    print("| rate | hosts | size | bound ms | raw sockets | muster, TLS | Gloo | bound / muster | Gloo / muster | "
+          "muster's schedule |\n|---|---|---|---|---|---|---|---|---|---|")
     for rate in options.rates:
         for count in options.hosts:
-            size, bound, row = measure(options, RATES[rate], count)
+            size, bound, row, schedule = measure(options, RATES[rate], count)
             times = " | ".join(f"{value:,.1f}" for value in (bound, *row.values()))
             print(f"| {rate}b/s | {count} | {size} | {times} | {bound / row['muster']:.1%} | "
-                  f"{row['Gloo'] / row['muster']:.2f} × |", flush=True)
+                  f"{row['Gloo'] / row['muster']:.2f} × | {schedule} |", flush=True)
 
 
 if __name__ == "__main__":
