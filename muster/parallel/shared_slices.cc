@@ -114,7 +114,9 @@ Result<StepReport> SharedSlices::step(const StepInput& input) {
   MUSTER_TRY(update_->gather_sums());
   MUSTER_TRY(together_->sum_addends(*update_));
   report.bytes_reduced += together_->take_bytes();
-  MUSTER_ASSIGN(const std::vector<double> squares, agree(report));
+  MUSTER_ASSIGN(std::vector<double> own, update_->squared_norms());
+  MUSTER_ASSIGN(const std::vector<double> squares,
+                together_->agree(model().parameters(), std::move(own), report));
   MUSTER_ASSIGN(const auto divisor, slices().check_and_clip(input, squares, report));
   if (!divisor) return report;
   MUSTER_TRY(timed_update(input, report, [&] { return update(input.learning_rate, *divisor); }));
@@ -126,26 +128,6 @@ Status SharedSlices::compute(const StepInput& input, StepReport& report) {
   Status computed = slices().compute(input, report);
   if (computed) return computed;
   return together_->cause_of(computed.error());
-}
-
-// Each parameter counts once: of one that is cut every rank's part, else the first rank's. That one
-// speaks for all of them in what should be alike, so that they decide alike whatever happens.
-Result<std::vector<double>> SharedSlices::agree(StepReport& report) {
-  MUSTER_ASSIGN(const std::vector<double> squares, update_->squared_norms());
-  if (holds_all_tensors()) return squares;
-  constexpr std::size_t kFlagsAt = 2, kSquaresAt = kFlagsAt + Flags::size();
-  std::vector<double> own{report.loss, report.accuracy};
-  own.insert(own.end(), report.flags.data(), report.flags.data() + Flags::size());
-  own.insert(own.end(), squares.begin(), squares.end());
-  MUSTER_ASSIGN(const auto all, together_->gather(std::move(own)));
-  report.loss = all.front()[0];
-  report.accuracy = all.front()[1];
-  for (std::size_t f = 0; f < Flags::size(); ++f) {
-    double total = 0;
-    for (const std::vector<double>& numbers : all) total += numbers[kFlagsAt + f];
-    report.flags.data()[f] = static_cast<float>(total);
-  }
-  return Together::whole_sums(model().parameters(), all, kSquaresAt);
 }
 
 Status SharedSlices::update(double learning_rate, double divisor) {
@@ -183,13 +165,7 @@ std::vector<StateSlice> SharedSlices::model_state() {
     std::ranges::move(statistics(), std::back_inserter(state));
     return state;
   }
-  if (holds_all_tensors()) return SliceStrategy::model_state();
-  std::vector<StateSlice> state;
-  for (const auto* parameters : {&model().parameters(), &model().frozen()})
-    for (const models::Parameter& parameter : *parameters)
-      add_slices(state, parameter.name, mirror().of(parameter.tensor), parameter.cut);
-  std::ranges::move(statistics(), std::back_inserter(state));
-  return state;
+  return SliceStrategy::model_state();
 }
 
 std::vector<StateSlice> SharedSlices::statistics() {

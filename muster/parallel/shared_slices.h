@@ -84,7 +84,6 @@ class SharedSlices final : public SliceStrategy {
   Status share_gradients(Peers peers, const comm::LeafOwners& leaves);
   std::vector<StateSlice> statistics();
   Status compute(const StepInput& input, StepReport& report);
-  Result<std::vector<double>> agree(StepReport& report);
   Status update(double learning_rate, double divisor);
   std::vector<std::string> state_names() const;
 

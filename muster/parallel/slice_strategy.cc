@@ -1,5 +1,8 @@
 #include "muster/parallel/slice_strategy.h"
 
+#include <algorithm>
+
+#include "muster/parallel/part_slices.h"
 #include "muster/parallel/tensor_bridge.h"
 
 namespace muster::parallel {
@@ -11,12 +14,13 @@ constexpr double kStatisticsMomentum = 0.1;  // PyTorch's default for batch norm
 
 std::vector<StateSlice> SliceStrategy::model_state() {
   std::vector<StateSlice> state;
-  for (const models::Parameter& parameter : model().parameters())
-    state.push_back(whole_slice(parameter.name, parameter.tensor));
-  for (const models::Parameter& parameter : model().frozen())
-    state.push_back(whole_slice(parameter.name, parameter.tensor));
-  for (const models::Statistic& statistic : model().statistics())
-    state.push_back(whole_slice(statistic.name, statistic.tensor));
+  const auto add = [&](const auto& held) {
+    add_slices(state, held.name, mirror_.of(held.tensor), held.cut);
+  };
+  std::ranges::for_each(model().parameters(), add);
+  std::ranges::for_each(model().expert_parameters(), add);
+  std::ranges::for_each(model().frozen(), add);
+  std::ranges::for_each(model().statistics(), add);
   return state;
 }
 

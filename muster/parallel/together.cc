@@ -159,6 +159,24 @@ Result<std::vector<std::vector<double>>> Together::gather(std::vector<double> ow
   return by_part;
 }
 
+Result<std::vector<double>> Together::agree(const std::vector<models::Parameter>& parameters,
+                                            std::vector<double> squares, StepReport& report) const {
+  if (parts().size == 1) return squares;
+  constexpr std::size_t kFlagsAt = 2, kSquaresAt = kFlagsAt + Flags::size();
+  std::vector<double> own{report.loss, report.accuracy};
+  own.insert(own.end(), report.flags.data(), report.flags.data() + Flags::size());
+  own.insert(own.end(), squares.begin(), squares.end());
+  MUSTER_ASSIGN(const auto all, gather(std::move(own)));
+  report.loss = all.front()[0];
+  report.accuracy = all.front()[1];
+  for (std::size_t f = 0; f < Flags::size(); ++f) {
+    double total = 0;
+    for (const std::vector<double>& numbers : all) total += numbers[kFlagsAt + f];
+    report.flags.data()[f] = static_cast<float>(total);
+  }
+  return whole_sums(parameters, all, kSquaresAt);
+}
+
 std::vector<double> Together::whole_sums(const std::vector<models::Parameter>& parameters,
                                          const std::vector<std::vector<double>>& by_part,
                                          std::size_t first) {
@@ -176,7 +194,7 @@ std::vector<StateSlice> Together::own_part(std::vector<StateSlice> state,
                                            const models::Model& model) const {
   if (parts().rank == 0) return state;
   std::set<std::string> whole;
-  for (const auto* parameters : {&model.parameters(), &model.frozen()})
+  for (const auto* parameters : {&model.parameters(), &model.expert_parameters(), &model.frozen()})
     for (const models::Parameter& parameter : *parameters)
       if (!parameter.cut.is_part()) whole.insert(parameter.name);
   for (const models::Statistic& statistic : model.statistics())

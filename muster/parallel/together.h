@@ -62,6 +62,11 @@ class Together {
   Status sum_addends(PeerUpdate& update) const;
   // numbers[r] are those of the rank that has part r. Collective.
   Result<std::vector<std::vector<double>>> gather(std::vector<double> own) const;
+  // From the squared norms of what this rank has of these gradients, by parameter, those of whole
+  // tensors; and what else a step decides by. The first rank speaks for all of them in what should
+  // be alike, so that they decide alike whatever happens. Collective.
+  Result<std::vector<double>> agree(const std::vector<models::Parameter>& parameters,
+                                    std::vector<double> squares, StepReport& report) const;
   // By parameter, what is a sum over its elements: by_part[r][first + p] over what the rank that
   // has part r has of parameters[p]. Of one that is cut the sum over all parts, in their order;
   // else the first rank's, which speaks for all. Pure.
