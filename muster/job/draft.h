@@ -103,6 +103,8 @@ void resolve_data(Draft& draft);
 
 // model: what depends on its type. Part of resolve().
 void resolve_model(Draft& draft);
+// Whether it has the body of a llama.
+bool is_llama(const ModelSpec& model) noexcept;
 
 // strategy: what it asks of the membership. Part of resolve(), before the workers are checked.
 void resolve_strategy(Draft& draft);

@@ -27,7 +27,8 @@ bool check_has_experts(Draft& draft) {
 
 // ", or strategy.expert: 2, whose other workers are replicas"; empty where only one worker fits.
 std::string or_fewer_holders(const Draft& draft) {
-  const std::int64_t workers = draft.spec.workers.count, experts = draft.spec.model.moe.num_experts;
+  const std::int64_t workers = draft.spec.workers.count / draft.spec.strategy.mesh.tensor;
+  const std::int64_t experts = draft.spec.model.moe.num_experts;
   std::int64_t fewer = draft.spec.strategy.expert - 1;
   while (fewer > 1 && (workers % fewer != 0 || experts % fewer != 0)) --fewer;
   if (fewer <= 1) return {};
@@ -47,16 +48,20 @@ void check_dealt_experts(Draft& draft) {
                              or_fewer_holders(draft)));
 }
 
-// Workers meet in every pass, so each has as many.
+// Workers meet in every pass, so each has as many; those that have tensors in parts, together.
 void check_passes(Draft& draft) {
   const std::int64_t slices = draft.spec.training.virtual_workers;
-  const std::int64_t workers = draft.spec.workers.count;
+  const std::int64_t parts = draft.spec.strategy.mesh.tensor;
+  const std::int64_t workers = draft.spec.workers.count / parts;
+  const std::string of_parts =
+      parts == 1 ? "" : " / strategy.mesh.tensor " + draft.shown("strategy.mesh.tensor");
   if (slices % workers != 0)
     draft.complain(
         {"training.virtual_workers", "workers.count", "strategy.type"},
         fmt::format("strategy.type expert: training.virtual_workers {} is no multiple of "
-                    "workers.count {}: each worker computes as many slices",
-                    draft.shown("training.virtual_workers"), draft.shown("workers.count")),
+                    "workers.count {}{}: each worker computes as many slices",
+                    draft.shown("training.virtual_workers"), draft.shown("workers.count"),
+                    of_parts),
         fmt::format("use training.virtual_workers: {}", multiples_beside(slices, workers)));
   if (draft.spec.training.gradient_accumulation_steps > 1)
     draft.complain(

@@ -78,15 +78,15 @@ bool fill(Draft& draft) {
 }
 
 // Stages, parts of tensors and shared sequences combine, and each with shards and replicas. Experts
-// do with these two only: the workers of the other axes could be replicas.
+// do with these two and parts of tensors only: the workers of the other axes could be replicas.
 bool check_experts_alone(Draft& draft) {
   const MeshSpec& mesh = draft.spec.strategy.mesh;
-  if (mesh.expert == 1 || mesh.pipeline * mesh.context * mesh.tensor == 1) return true;
+  if (mesh.expert == 1 || mesh.pipeline * mesh.context == 1) return true;
   MeshSpec nearest = mesh;
   std::vector<std::string_view> names;
   for (const MeshAxis& axis : kMeshAxes) {
     if (axis.name == "replicate" || axis.name == "shard" || mesh.*axis.extent == 1) continue;
-    if (axis.name == "expert") continue;
+    if (axis.name == "expert" || axis.name == "tensor") continue;
     names.push_back(axis.name);
     nearest.replicate *= mesh.*axis.extent;
     nearest.*axis.extent = 1;

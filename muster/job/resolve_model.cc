@@ -11,11 +11,6 @@ bool reads_text(ModelType type) {
   return type == ModelType::kGpt || type == ModelType::kLlama || type == ModelType::kMoe;
 }
 
-bool is_llama(const ModelSpec& model) {
-  return model.type == ModelType::kLlama ||
-         (model.type == ModelType::kMoe && model.moe.body == ModelBody::kLlama);
-}
-
 void check_data_type(Draft& draft) {
   const auto& spec = draft.spec;
   // What own ones have to do with each other, the program that has them knows.
@@ -109,6 +104,11 @@ void check_lora(Draft& draft) {
 }
 
 }  // namespace
+
+bool is_llama(const ModelSpec& model) noexcept {
+  return model.type == ModelType::kLlama ||
+         (model.type == ModelType::kMoe && model.moe.body == ModelBody::kLlama);
+}
 
 void resolve_model(Draft& draft) {
   const auto& model = draft.spec.model;

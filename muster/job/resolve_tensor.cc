@@ -22,7 +22,7 @@ void refuse_model(Draft& draft, std::string_view why) {
   draft.complain({"strategy.type", "model.type"},
                  fmt::format("strategy.type {} cannot cut a model of type {}: {}",
                              draft.shown("strategy.type"), model_word(draft.spec), why),
-                 fmt::format("{}; gpt, llama, mlp and resnet can be cut", kOthers));
+                 fmt::format("{}; gpt, llama, moe, mlp and resnet can be cut", kOthers));
 }
 
 // Largest number of parts, of the divisors of workers.count, into which `units` can be dealt.
@@ -64,7 +64,7 @@ void check_extent(Draft& draft, std::string_view field, std::int64_t extent) {
 void check_decoder(Draft& draft) {
   const ModelSpec& model = draft.spec.model;
   check_heads(draft, "model.n_head", model.transformer.n_head);
-  if (model.type == ModelType::kLlama && model.llama.n_kv_head != model.transformer.n_head)
+  if (is_llama(model) && model.llama.n_kv_head != model.transformer.n_head)
     check_heads(draft, "model.n_kv_head", model.llama.n_kv_head);
   check_extent(draft, "model.vocab_size", model.transformer.vocab_size);
   if (model.transformer.intermediate_size)
@@ -108,14 +108,13 @@ void check_model(Draft& draft) {
   switch (draft.spec.model.type) {
     case ModelType::kResnet:
       return check_resnet(draft);
-    case ModelType::kMoe:
-      return refuse_model(draft, "its experts are not cut over workers");
     case ModelType::kOwn:
       return refuse_model(draft, "how a model of a program's own could be cut is not known");
     case ModelType::kMlp:
       return check_mlp(draft);
     case ModelType::kGpt:
     case ModelType::kLlama:
+    case ModelType::kMoe:
       return check_decoder(draft);
   }
 }
@@ -128,6 +127,11 @@ void check_sequence(Draft& draft) {
     draft.complain({"strategy.sequence_parallel", "model.type", "strategy.type"},
                    fmt::format("strategy.sequence_parallel: a model of type {} has no sequences",
                                model_word(job)),
+                   "remove it");
+  else if (job.model.type == ModelType::kMoe)
+    draft.complain({"strategy.sequence_parallel", "model.type", "strategy.type"},
+                   "strategy.sequence_parallel: which tokens an expert of a model of type moe "
+                   "takes follows from all positions",
                    "remove it");
   else if (job.data.context_length % job.strategy.tensor != 0)
     draft.complain({"data.context_length", parts, "strategy.type", "data.type"},

@@ -245,9 +245,9 @@ struct StrategySpec {
   StrategyType core() const noexcept {
     if (type != StrategyType::kHybrid) return type;
     if (mesh.pipeline > 1) return StrategyType::kPipeline;
+    if (mesh.expert > 1) return StrategyType::kExpert;
     if (mesh.tensor > 1) return StrategyType::kTensor;
     if (mesh.context > 1) return StrategyType::kContext;
-    if (mesh.expert > 1) return StrategyType::kExpert;
     return mesh.shard > 1 ? StrategyType::kSharded : StrategyType::kData;
   }
 };

@@ -213,11 +213,12 @@ Status Model::check_split(const TensorGroup& group) const {
     return cannot_split(family_, "it has a loss of its own, which may need all of its outputs");
   if (!metrics_.empty() && head_of_vocabulary() != nullptr)
     return cannot_split(family_, "it has a metric of its own, which needs all of its outputs");
+  if (group.cuts_sequence() && expert_count() > 0)
+    return cannot_split(family_, "which tokens an expert takes follows from all positions");
   bool any = false;
   for (const auto* list : {&parameters_, &frozen_}) {
     for (const Parameter& parameter : *list) {
       const TensorPartition& spec = parameter.partition;
-      if (spec.expert >= 0) return cannot_split(family_, "it has experts, which are not cut");
       if (spec.axis() < 0) continue;
       any = true;
       const std::int64_t units =
@@ -264,6 +265,14 @@ Status Model::share_sequences(std::shared_ptr<const ContextGroup> group) {
   return ok();
 }
 
+std::int64_t Model::expert_count() const {
+  std::int64_t experts = 0;
+  for (const auto* list : {&parameters_, &frozen_})
+    for (const Parameter& parameter : *list)
+      experts = std::max(experts, parameter.partition.expert + 1);
+  return experts;
+}
+
 Status Model::check_experts(std::int64_t experts, std::int32_t ranks) const {
   if (experts == 0) return cannot_deal(family_, "it has none");
   if (experts % ranks != 0)
@@ -279,13 +288,10 @@ Status Model::check_experts(std::int64_t experts, std::int32_t ranks) const {
 }
 
 Status Model::share_experts(std::shared_ptr<const ExpertGroup> group) {
-  MUSTER_CHECK(!is_spread(), "a model is spread over ranks once");
+  MUSTER_CHECK(!sequences_ && !experts_, "experts are dealt once, and of whole sequences");
   const TensorShare share = group->share();
   if (share.size == 1) return ok();  // the plain operations, with their bits
-  std::int64_t experts = 0;
-  for (const auto* list : {&parameters_, &frozen_})
-    for (const Parameter& parameter : *list)
-      experts = std::max(experts, parameter.partition.expert + 1);
+  const std::int64_t experts = expert_count();
   MUSTER_TRY(check_experts(experts, share.size));
   experts_ = std::move(group);
   keep_experts(share_of(experts, 0, share));

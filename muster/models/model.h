@@ -128,9 +128,10 @@ class Model {
   // Expert parallelism: keeps of the experts this rank's share, with the values that they have, and
   // computes from here on together with the other ranks of the group, in every pass, each of its
   // own samples. Parameters of experts leave parameters(): what backward finds for them is the
-  // group's (ExpertGroup::found). After freeze() and recompute(), once; neither of a part() nor
-  // with the two above, and not to be replicated. kUnsupported says why the experts of such a model
-  // cannot be dealt to ranks; it is as it was then.
+  // group's (ExpertGroup::found). After freeze(), recompute() and split(), with which each rank has
+  // a part of its experts, once; neither of a part() nor with share_sequences(), and not to be
+  // replicated. kUnsupported says why the experts of such a model cannot be dealt to ranks; it is
+  // as it was then.
   Status share_experts(std::shared_ptr<const ExpertGroup> group);
 
   // Takes the parameters for which `chosen` holds out of parameters(): they keep their values, get
@@ -177,6 +178,7 @@ class Model {
   bool is_spread() const noexcept { return group_ || sequences_ || experts_; }
   const Parameter* head_of_vocabulary() const;  // the output layer that is one; null: none
   void keep_parts(std::shared_ptr<const TensorGroup> group);  // null: all
+  std::int64_t expert_count() const;                          // of a layer, wherever they lie
   Status check_experts(std::int64_t experts, std::int32_t ranks) const;
   void keep_experts(Share here);
   torch::Tensor own_targets(const torch::Tensor& target) const;

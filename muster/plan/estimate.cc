@@ -43,7 +43,7 @@ const char* what_is_cut(const Way& way) {
 Result<const CutProfile*> cut_for(const ModelProfile& profile, const Way& way) {
   if (way.that_meet() == 1) return nullptr;
   if ((way.tensor > 1) + (way.context > 1) + (way.expert > 1) > 1)
-    return not_priced("cut tensors and shared sequences were not measured together");
+    return not_priced("cut tensors, shared sequences and dealt experts were not measured together");
   const auto cut = std::ranges::find_if(
       profile.cuts, [&](const CutProfile& known) { return is_cut_so(known, way); });
   if (cut != profile.cuts.end() && cut->pass.samples == way.micro_batch) return &*cut;

@@ -10,6 +10,7 @@
 #include "muster/base/check.h"
 #include "muster/models/torch_error.h"
 #include "muster/parallel/check_and_clip.h"
+#include "muster/parallel/combine.h"
 #include "muster/parallel/fixed_group.h"
 #include "muster/parallel/state_order.h"
 #include "muster/parallel/tensor_bridge.h"
@@ -23,11 +24,12 @@ Error unsupported(std::string text) {
   return fail(ErrorCode::kUnsupported, "[parallel/expert] " + std::move(text));
 }
 
-Status check_passes(const SliceOptions& options, std::int32_t ranks, std::int32_t workers) {
-  if (ranks == 1) return ok();
-  if (options.virtual_workers % workers != 0)
+Status check_passes(const SliceOptions& options, const layout::Mesh& mesh) {
+  if (mesh.extent(Axis::kExpert) == 1) return ok();
+  const std::int32_t with_slices = mesh.size() / mesh.extent(Axis::kTensor);
+  if (options.virtual_workers % with_slices != 0)
     return unsupported(fmt::format("{} slices cannot be dealt evenly to {} ranks",
-                                   options.virtual_workers, workers));
+                                   options.virtual_workers, with_slices));
   if (options.micro_batch_size > 0)
     return unsupported(
         "ranks would have different numbers of passes with micro-batches; more "
@@ -43,22 +45,27 @@ Result<std::unique_ptr<ExpertParallel>> ExpertParallel::create(
   MUSTER_CHECK(options.lanes == 1, "lanes would meet other lanes of the group");
   MUSTER_CHECK(options.ordered && !options.elastic && !options.backup, "all run as many passes");
   const models::TensorShare share{place.along(Axis::kExpert), place.mesh.extent(Axis::kExpert)};
-  MUSTER_TRY(check_passes(options, share.size, place.group.size));
+  MUSTER_TRY(check_passes(options, place.mesh));
   options.runs_empty = share.size > 1;
   options.bucket_sizes = sizes_for_shards(options.bucket_sizes, place.mesh.extent(Axis::kShard));
-  const auto held = std::make_shared<ExpertRanks>(share, options.op);
+  Groups groups{.experts = std::make_shared<ExpertRanks>(share, options.op),
+                .together = std::make_unique<const Together>(
+                    place, TogetherOptions{.cuts_sequence = false, .op = options.op})};
+  const std::int64_t parameter_count = model->parameter_count();
+  MUSTER_TRY(groups.together->cut(*model));
   Whole whole = note(*model, share.size);
-  MUSTER_TRY(model->share_experts(held));
+  whole.parameter_count = parameter_count;
+  MUSTER_TRY(model->share_experts(groups.experts));
   model->initialize(options.seed);
   std::unique_ptr<ExpertParallel> strategy(new ExpertParallel(
-      std::move(model), held, std::move(whole), place, std::move(options), clock));
+      std::move(model), std::move(groups), std::move(whole), place, std::move(options), clock));
   MUSTER_TRY(strategy->build(create_optimizer));
   return strategy;
 }
 
 ExpertParallel::Whole ExpertParallel::note(const models::Model& model, std::int32_t ranks) {
   Whole whole;
-  whole.parameter_count = model.parameter_count();
+  whole.parameters = model.parameters();
   std::int64_t experts = 0;
   for (const models::Parameter& parameter : model.parameters())
     experts = std::max(experts, parameter.partition.expert + 1);
@@ -74,12 +81,12 @@ ExpertParallel::Whole ExpertParallel::note(const models::Model& model, std::int3
   return whole;
 }
 
-ExpertParallel::ExpertParallel(std::unique_ptr<models::Model> model,
-                               std::shared_ptr<ExpertRanks> ranks, Whole whole, MeshPlace place,
-                               SliceOptions options, Clock& clock)
+ExpertParallel::ExpertParallel(std::unique_ptr<models::Model> model, Groups groups, Whole whole,
+                               MeshPlace place, SliceOptions options, Clock& clock)
     : SliceStrategy(std::move(model), std::move(options), clock),
       place_(std::move(place)),
-      ranks_(std::move(ranks)),
+      ranks_(std::move(groups.experts)),
+      together_(std::move(groups.together)),
       whole_(std::move(whole)),
       experts_(this->model().expert_parameters()) {
   ranks_->deliver_to(
@@ -94,12 +101,14 @@ Status ExpertParallel::build(const optim::CreateOptimizer& create) {
                                              .layout = slices().bucket_layout(),
                                              .place = place_},
                                             create, lanes_runner()));
+  together_->complete_norms(of_all_->optimizer());
   if (!experts_.any()) return ok();
   MUSTER_ASSIGN(of_experts_,
                 PeerUpdate::create({.parameters = model().expert_parameters(),
                                     .layout = plan_buckets(experts_.slot_counts(), sizes),
                                     .place = place_},
                                    create, lanes_runner()));
+  together_->complete_norms(of_experts_->optimizer());
   return ok();
 }
 
@@ -115,8 +124,9 @@ void ExpertParallel::loaded(std::int64_t steps) {
 }
 
 Status ExpertParallel::connect(const std::shared_ptr<comm::Communicator>& communicator) {
-  const auto together = place_.part({Axis::kExpert});
-  MUSTER_ASSIGN(auto ranks, communicator->split(together.color, together.key));
+  MUSTER_TRY(together_->connect(*communicator));
+  const auto holders = place_.part({Axis::kExpert});
+  MUSTER_ASSIGN(auto ranks, communicator->split(holders.color, holders.key));
   ranks_->use(std::move(ranks));
   MUSTER_ASSIGN(all_peers_, Peers::connect(communicator, place_,
                                            {Axis::kReplicate, Axis::kShard, Axis::kExpert}));
@@ -145,11 +155,12 @@ Status ExpertParallel::enter(std::shared_ptr<comm::Communicator> communicator,
   return ok();
 }
 
-// Of the ranks of this one's replica.
+// Of the ranks of this one's replica, of which those that compute together have the same.
 std::vector<std::vector<std::int32_t>> ExpertParallel::slices_of_ranks(
     const comm::LeafOwners& owners) const {
   std::vector<std::vector<std::int32_t>> slices;
-  for (const Rank rank : place_.mesh.group(place_.group.rank, {Axis::kExpert})) {
+  for (const Rank holder : place_.mesh.group(place_.group.rank, {Axis::kExpert})) {
+    const Rank rank = first_of_replica(holder);
     slices.emplace_back();
     for (std::size_t slice = 0; slice < owners.size(); ++slice)
       if (owners[slice] == rank) slices.back().push_back(static_cast<std::int32_t>(slice));
@@ -161,10 +172,13 @@ std::vector<std::vector<std::int32_t>> ExpertParallel::slices_of_ranks(
 Result<StepReport> ExpertParallel::step(const StepInput& input) {
   StepReport report;
   ranks_->take_bytes();  // of evaluations
+  together_->take_bytes();
   experts_.begin(input.timeout);
   MUSTER_TRY(compute(input, report));
-  report.bytes_reduced += ranks_->take_bytes() + experts_.bytes();
-  MUSTER_ASSIGN(const std::vector<double> squares, squared_norms());
+  report.bytes_reduced += ranks_->take_bytes() + together_->take_bytes() + experts_.bytes();
+  MUSTER_ASSIGN(std::vector<double> of_parts, squared_norms());
+  MUSTER_ASSIGN(const std::vector<double> squares,
+                together_->agree(whole_.parameters, std::move(of_parts), report));
   MUSTER_ASSIGN(const auto divisor,
                 parallel::check_and_clip(input, whole_.trained, squares,
                                          slices().options().max_grad_norm, report));
@@ -175,13 +189,20 @@ Result<StepReport> ExpertParallel::step(const StepInput& input) {
 
 Status ExpertParallel::compute(const StepInput& input, StepReport& report) {
   const Status computed = slices().compute(input, report);
-  if (!computed) return ranks_->take_failure().value_or(computed.error());
+  if (!computed) return cause_of(computed.error());
   MUSTER_TRY(experts_.finish());
   for (PeerUpdate* const update : updates()) MUSTER_TRY(update->gather_sums());
-  return ok();
+  return together_->sum_addends(*of_all_);  // experts with adapters, which have some, are not dealt
 }
 
-// Of all parameters of the whole model: an expert's is its holder's to say.
+// What is behind `error`, of which libtorch passes on no more than the text.
+Error ExpertParallel::cause_of(Error error) const {
+  if (auto of_experts = ranks_->take_failure()) return *std::move(of_experts);
+  return together_->cause_of(std::move(error));
+}
+
+// Of all parameters of the whole model, of which this rank's part: an expert's is its holder's to
+// say.
 Result<std::vector<double>> ExpertParallel::squared_norms() {
   MUSTER_ASSIGN(std::vector<double> here, of_all_->squared_norms());
   if (of_experts_) {
@@ -203,7 +224,7 @@ Result<std::vector<double>> ExpertParallel::squared_norms() {
     const TensorView view{DType::kF64, {std::ssize(own)}, std::as_writable_bytes(std::span(own))};
     all = ranks_->gather(tensor_over(view), "norms");
   });
-  if (!told) return ranks_->take_failure().value_or(told.error());
+  if (!told) return cause_of(told.error());
   const auto numbers = view_over(all).as<const double>();
   for (std::size_t p = 0; p < own.size(); ++p)
     if (whole_.holders[p] >= 0)
@@ -232,13 +253,16 @@ Status ExpertParallel::evaluate(const data::StepBatch& batch,
                                 std::span<EvaluationTotals> by_slice) {
   Status evaluated = SliceStrategy::evaluate(batch, by_slice);
   if (evaluated) return evaluated;
-  return ranks_->take_failure().value_or(evaluated.error());
+  return cause_of(evaluated.error());
+}
+
+Result<EvaluationTotals> ExpertParallel::combine(std::span<const EvaluationTotals> by_slice) {
+  return combine_totals(*communicator_, together_->by_leaf(by_slice), model().measures(),
+                        slices().options().op);
 }
 
 std::vector<StateSlice> ExpertParallel::model_state() {
   std::vector<StateSlice> state = SliceStrategy::model_state();
-  for (const models::Parameter& parameter : model().expert_parameters())
-    state.push_back(whole_slice(parameter.name, parameter.tensor));
   sort_by_owner(whole_.owners, state);
   return state;
 }
@@ -254,9 +278,10 @@ std::vector<StateSlice> ExpertParallel::optimizer_state() {
 Result<State> ExpertParallel::gather_state(Rank to) {
   comm::OpOptions op = slices().options().op;
   op.label = "state";
-  MUSTER_ASSIGN(auto model, gathered_model_.gather(*communicator_, model_state(), to, op));
-  MUSTER_ASSIGN(auto optimizer,
-                gathered_optimizer_.gather(*communicator_, optimizer_state(), to, op));
+  const auto model_here = together_->own_part(model_state(), this->model());
+  MUSTER_ASSIGN(auto model, gathered_model_.gather(*communicator_, model_here, to, op));
+  const auto optimizer_here = together_->own_part(optimizer_state(), this->model());
+  MUSTER_ASSIGN(auto optimizer, gathered_optimizer_.gather(*communicator_, optimizer_here, to, op));
   sort_by_owner(whole_.owners, model);
   sort_by_owner(whole_.owners, optimizer);
   return State{std::move(model), std::move(optimizer)};
@@ -264,6 +289,7 @@ Result<State> ExpertParallel::gather_state(Rank to) {
 
 // What all ranks hold.
 std::vector<StateSlice> ExpertParallel::replicated_state() {
+  if (!holds_all_tensors()) return {};
   std::vector<StateSlice> state = shards() > 1 ? model_state() : SliceStrategy::replicated_state();
   if (holds_all_experts()) return state;
   std::set<std::string> experts;

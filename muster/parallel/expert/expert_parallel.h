@@ -10,6 +10,10 @@
 // the result is that of plain data parallelism, bit by bit, at any number of ranks and replicas;
 // along `shard` each keeps a share of the optimizer's state of what it holds (peer_update.h).
 //
+// Along `tensor` ranks compute the same slices, each its part of all tensors, of every expert as
+// well (together.h): all route alike, and tokens travel among ranks that have the same part. The
+// result is that of as many parts with all experts on each, bit by bit.
+//
 // A rank that dies takes its experts with it, so another one takes its place. One thread.
 
 #include <cstdint>
@@ -29,6 +33,7 @@
 #include "muster/parallel/mesh_place.h"
 #include "muster/parallel/peer_update.h"
 #include "muster/parallel/slice_strategy.h"
+#include "muster/parallel/together.h"
 
 namespace muster::parallel {
 
@@ -36,8 +41,8 @@ class ExpertParallel final : public SliceStrategy {
  public:
   // `model`: not initialised; this rank keeps its share of the experts, and initialises what it
   // holds from options.seed. One lane, ordered mode, not elastic. kUnsupported: the experts of such
-  // a model cannot be dealt so, or not all ranks have as many passes (virtual workers that are no
-  // multiple of the group's size, micro-batches).
+  // a model cannot be dealt so, its tensors not be cut, or not all ranks have as many passes
+  // (virtual workers that are no multiple of the ranks with slices of their own, micro-batches).
   static Result<std::unique_ptr<ExpertParallel>> create(
       std::unique_ptr<models::Model> model, const optim::CreateOptimizer& create_optimizer,
       SliceOptions options, const MeshPlace& place, Clock& clock);
@@ -48,6 +53,10 @@ class ExpertParallel final : public SliceStrategy {
   Status enter(std::shared_ptr<comm::Communicator> communicator,
                const comm::LeafOwners& owners) override;
   std::optional<Step> kept() const override { return std::nullopt; }
+  std::int32_t ranks_per_replica() const override { return together_->parts().size; }
+  Rank first_of_replica(Rank rank) const override {
+    return place_.first_of(rank, {layout::Axis::kTensor});
+  }
 
   // Nobody joins beside the training.
   void fall_behind() override;
@@ -57,12 +66,15 @@ class ExpertParallel final : public SliceStrategy {
   Status use_average(bool average) override;
 
   Status evaluate(const data::StepBatch& batch, std::span<EvaluationTotals> by_slice) override;
+  Result<EvaluationTotals> combine(std::span<const EvaluationTotals> by_slice) override;
 
   std::vector<StateSlice> model_state() override;
   std::vector<StateSlice> optimizer_state() override;
   Result<State> gather_state(Rank to) override;
   std::vector<StateSlice> replicated_state() override;
-  bool holds_all() const override { return holds_all_experts() && shards() == 1; }
+  bool holds_all() const override {
+    return holds_all_experts() && holds_all_tensors() && shards() == 1;
+  }
   std::int32_t part_of(Rank rank) const override {
     return place_.part_of(rank, {layout::Axis::kReplicate});
   }
@@ -73,26 +85,34 @@ class ExpertParallel final : public SliceStrategy {
  private:
   // What is known of the whole model, in its order.
   struct Whole {
-    std::vector<std::string> trained;   // names of parameters
-    std::vector<std::int32_t> holders;  // of these: the rank of the group; -1: all of them
-    std::vector<std::string> owners;    // of the state: parameters, frozen ones, statistics
+    std::vector<std::string> trained;           // names of parameters
+    std::vector<models::Parameter> parameters;  // of these; without memory where others hold them
+    std::vector<std::int32_t> holders;          // likewise: the rank of the group; -1: all of them
+    std::vector<std::string> owners;            // of the state: parameters, frozen, statistics
     std::int64_t parameter_count = 0;
   };
   static Whole note(const models::Model& model, std::int32_t ranks);
-  ExpertParallel(std::unique_ptr<models::Model> model, std::shared_ptr<ExpertRanks> ranks,
-                 Whole whole, MeshPlace place, SliceOptions options, Clock& clock);
+  struct Groups {  // that this rank computes with
+    std::shared_ptr<ExpertRanks> experts;
+    std::unique_ptr<const Together> together;
+  };
+  ExpertParallel(std::unique_ptr<models::Model> model, Groups groups, Whole whole, MeshPlace place,
+                 SliceOptions options, Clock& clock);
   Status build(const optim::CreateOptimizer& create);
   bool holds_all_experts() const noexcept { return ranks_->share().size == 1; }
+  bool holds_all_tensors() const noexcept { return together_->parts().size == 1; }
   std::int32_t shards() const { return of_all_->optimizer().shards(); }
   std::vector<PeerUpdate*> updates() const;
   Status connect(const std::shared_ptr<comm::Communicator>& communicator);
   Status compute(const StepInput& input, StepReport& report);
   Result<std::vector<double>> squared_norms();
   Status update(double learning_rate, double divisor);
+  Error cause_of(Error error) const;
   std::vector<std::vector<std::int32_t>> slices_of_ranks(const comm::LeafOwners& owners) const;
 
   const MeshPlace place_;
   const std::shared_ptr<ExpertRanks> ranks_;
+  const std::unique_ptr<const Together> together_;
   const Whole whole_;
   HeldExperts experts_;
   std::unique_ptr<PeerUpdate> of_all_;      // of what all ranks hold

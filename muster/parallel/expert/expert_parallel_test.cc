@@ -1,5 +1,5 @@
-// Training with experts dealt to ranks comes to what one rank alone does, bit by bit; what travels
-// is what is routed.
+// Training with experts dealt to ranks comes to what one rank alone does, bit by bit, and where
+// tensors are in parts as well to what as many parts do; what travels is what is routed.
 #include "muster/parallel/expert/expert_parallel.h"
 
 #include <gtest/gtest.h>
@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "muster/models/experts_over_ranks.h"
+#include "muster/parallel/shared_slices.h"
 #include "muster/parallel/testing/cut_training.h"
 
 namespace muster::parallel {
@@ -21,6 +22,7 @@ struct DealtRecipe {
   cut::Recipe recipe;
   std::int32_t ranks = 2;
   std::int32_t shards = 1;
+  std::int32_t parts = 1;  // of each tensor
 };
 std::string name_of_dealt(const testing::TestParamInfo<DealtRecipe>& info) {
   return info.param.recipe.name;
@@ -32,14 +34,15 @@ Result<std::unique_ptr<ExpertParallel>> make_dealt_strategy(const DealtRecipe& d
                                                             const comm::OpOptions& op = {}) {
   SliceOptions options = cut::options_of(dealt.recipe);
   options.op = op;
-  MUSTER_ASSIGN(const MeshPlace place,
-                cut::place_in(cut::along(layout::Axis::kExpert, dealt.ranks, dealt.shards), group));
+  layout::MeshExtents extents = cut::along(layout::Axis::kExpert, dealt.ranks, dealt.shards);
+  extents[layout::Axis::kTensor] = dealt.parts;
+  MUSTER_ASSIGN(const MeshPlace place, cut::place_in(extents, group));
   return ExpertParallel::create(cut::recomputed_model_of(dealt.recipe),
                                 cut::optimizer_of(dealt.recipe), options, place, system_clock());
 }
 
 std::vector<cut::Outcome> train_dealt(const DealtRecipe& dealt) {
-  return cut::train_ranks(dealt.ranks * dealt.shards * dealt.recipe.replicas,
+  return cut::train_ranks(dealt.ranks * dealt.shards * dealt.parts * dealt.recipe.replicas,
                           [&](const std::shared_ptr<comm::Communicator>& communicator) {
                             auto strategy = make_dealt_strategy(dealt, communicator->group());
                             EXPECT_TRUE(strategy) << (strategy ? "" : strategy.error().message);
@@ -141,6 +144,73 @@ INSTANTIATE_TEST_SUITE_P(
                     2}),
     name_of_dealt);
 
+// Ranks with a part of every tensor, of all experts as well.
+std::vector<cut::Outcome> train_in_parts(cut::Recipe recipe, std::int32_t parts) {
+  recipe.recompute = {};
+  return cut::train_ranks(parts, [&](const std::shared_ptr<comm::Communicator>& communicator) {
+    const MeshPlace place =
+        cut::place_in(cut::along(layout::Axis::kTensor, parts), communicator->group()).value();
+    const auto strategy = SharedSlices::create(cut::model_of(recipe), {}, cut::optimizer_of(recipe),
+                                               cut::options_of(recipe), place, system_clock());
+    EXPECT_TRUE(strategy) << (strategy ? "" : strategy.error().message);
+    return strategy ? cut::train(**strategy, communicator, recipe, kDealtSteps) : cut::Outcome{};
+  });
+}
+
+class ExpertParallelInParts : public testing::TestWithParam<DealtRecipe> {};
+
+TEST_P(ExpertParallelInParts, HasTheBitsOfAsManyPartsWithAllExperts) {
+  const cut::Outcome parts = train_in_parts(GetParam().recipe, GetParam().parts).front();
+  const std::vector<cut::Outcome> ranks = train_dealt(GetParam());
+  cut::expect_same_state(ranks.front(), parts);
+  for (const cut::Outcome& rank : ranks) {
+    cut::expect_same_figures(rank, parts);
+    EXPECT_TRUE(rank.stopped);
+    for (const auto& [name, tensor] : rank.own)
+      EXPECT_TRUE(cut::same_bits(tensor, parts.own.at(name))) << name;
+  }
+}
+
+// A token whose experts are nearly equal may go to another one for a rounding.
+TEST_P(ExpertParallelInParts, IsNearOneRank) {
+  constexpr double kTolerance = 0.02;
+  const cut::Outcome plain = cut::train_plain(GetParam().recipe, kDealtSteps);
+  const cut::Outcome rank = train_dealt(GetParam()).back();
+  EXPECT_NEAR(rank.loss, plain.loss, kTolerance * plain.loss);
+  EXPECT_NEAR(rank.evaluation, plain.evaluation, kTolerance * plain.evaluation);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Models, ExpertParallelInParts,
+    testing::Values(DealtRecipe{{.name = "alone", .model = mixture(2)}, 2, 1, 2},
+                    DealtRecipe{
+                        {.name = "replicas", .model = mixture(1, 1.0), .replicas = 2}, 2, 1, 2},
+                    DealtRecipe{{.name = "shards", .model = mixture(2)}, 2, 2, 2},
+                    DealtRecipe{{.name = "three_parts", .model = mixture(2, 0.5)}, 2, 1, 3},
+                    DealtRecipe{{.name = "llama_recomputed_in_bf16",
+                                 .model = llama_mixture(),
+                                 .compute = cut::kBF16,
+                                 .recompute = {"*"}},
+                                4,
+                                1,
+                                2},
+                    DealtRecipe{{.name = "frozen_experts_in_fp16",
+                                 .model = mixture(2),
+                                 .freeze = {"*experts.*"},
+                                 .compute = cut::kFP16},
+                                2,
+                                1,
+                                2},
+                    DealtRecipe{{.name = "lamb_averaged_frozen",
+                                 .model = mixture(2),
+                                 .optimizer = optim::LambSpec{},
+                                 .freeze = {"layer0*", "*experts.3*"},
+                                 .average = 0.9},
+                                2,
+                                2,
+                                2}),
+    name_of_dealt);
+
 TEST(ExpertParallel, OfOneRankHasTheBitsOfPlainTraining) {
   DealtRecipe dealt{{.name = "moe", .model = mixture(2), .replicas = 2}, 1};
   const cut::Outcome plain = cut::train_plain(dealt.recipe, kDealtSteps);
@@ -195,6 +265,20 @@ TEST(ExpertParallel, HoldsItsShareOfTheExperts) {
   EXPECT_EQ(strategy->model().expert_parameters().size(), 2u * 2 * 2 * 2)
       << "two experts of two layers with two matrices and their biases";
   EXPECT_LT(strategy->optimizer_bytes(4), strategy->parameter_count() * 8);
+}
+
+TEST(ExpertParallel, HoldsItsPartOfItsExperts) {
+  const DealtRecipe dealt{{.name = "moe", .model = mixture(2)}, 4, 1, 2};
+  const auto strategy = make_dealt_strategy(dealt, {.rank = Rank{3}, .size = 8}).value();
+  EXPECT_FALSE(strategy->holds_all());
+  EXPECT_EQ(strategy->ranks_per_replica(), 2);
+  EXPECT_EQ(strategy->first_of_replica(Rank{3}), Rank{2});
+  EXPECT_EQ(strategy->parameter_count(), cut::model_of(dealt.recipe)->parameter_count());
+  for (const models::Parameter& parameter : strategy->model().expert_parameters()) {
+    EXPECT_EQ(parameter.partition.expert / 2, 1) << parameter.name;
+    EXPECT_EQ(parameter.cut.is_part(), !parameter.name.ends_with("contract.bias"))
+        << parameter.name;
+  }
 }
 
 void expect_refused(const DealtRecipe& dealt, std::int32_t size, const std::string& why) {

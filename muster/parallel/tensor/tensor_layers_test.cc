@@ -9,8 +9,11 @@
 #include <cmath>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <tuple>
+#include <utility>
+#include <variant>
 #include <vector>
 
 #include "muster/models/create.h"
@@ -202,6 +205,15 @@ models::LlamaSpec llama(std::int64_t kv_heads) {
           .dropout = 0.2};
 }
 
+// Each expert in parts.
+models::MoeSpec cut_mixture(std::variant<models::GptSpec, models::LlamaSpec> body,
+                            std::optional<double> capacity_factor = {}) {
+  return {.body = std::move(body),
+          .experts = 4,
+          .experts_per_token = 2,
+          .capacity_factor = capacity_factor};
+}
+
 models::MlpSpec mlp(std::vector<std::int64_t> hidden) {
   return {.inputs = 6, .hidden = std::move(hidden), .classes = 5, .dropout = 0.2};
 }
@@ -233,6 +245,8 @@ INSTANTIATE_TEST_SUITE_P(
                         CutCase{"gpt_adapters", gpt(true), 0.1, {}, false, kAdapters},
                         CutCase{"llama_adapters", llama(4), 0, {}, false, kAdapters},
                         CutCase{"llama_adapters_sequence", llama(4), 0, {}, true, kAdapters},
+                        CutCase{"moe", cut_mixture(gpt(true))},
+                        CutCase{"moe_llama_capacity", cut_mixture(llama(4), 0.5)},
                         CutCase{"mlp_adapters", mlp({7, 8}), 0, {}, false, kAdapters},
                         CutCase{"resnet", resnet(NormKind::kBatch, {5, 7})},
                         CutCase{"resnet_contiguous", resnet(NormKind::kBatch, {4, 8}, false), 0.1},
@@ -281,9 +295,9 @@ TEST(CutTensors, RefusesTargetsAndTokensThatAreNone) {
 }
 
 TEST(CutTensors, SaysWhatCannotBeCut) {
-  const auto why = [](const models::ModelSpec& spec, std::int32_t size) {
+  const auto why = [](const models::ModelSpec& spec, std::int32_t size, bool sequence = false) {
     const auto ranks =
-        std::make_shared<TensorRanks>(models::TensorShare{0, size}, comm::OpOptions{});
+        std::make_shared<TensorRanks>(models::TensorShare{0, size}, comm::OpOptions{}, sequence);
     const auto outcome = (*models::create_model(spec))->split(ranks);
     return outcome ? std::string("can be") : outcome.error().message;
   };
@@ -297,7 +311,9 @@ TEST(CutTensors, SaysWhatCannotBeCut) {
             std::string::npos);
   EXPECT_NE(why(llama(2), 4).find("can be cut into 2 parts at most, not into 4"),
             std::string::npos);
-  EXPECT_NE(why(models::MoeSpec{}, 2).find("experts"), std::string::npos);
+  EXPECT_EQ(why(cut_mixture(gpt(true)), 2), "can be");
+  EXPECT_NE(why(cut_mixture(gpt(true)), 2, true).find("which tokens an expert takes"),
+            std::string::npos);
 }
 
 // What a rank keeps and reports of running statistics is of its channels; it computes with those.
