@@ -44,8 +44,11 @@ struct AheadOf {
       for (const at::Tensor& tensor : of_one) all.push_back(tensor.clone());
     return all;
   }
+  // Of copies: the optimizer takes their memory for what it likes.
   void update(std::size_t first, double divisor) {
-    optimizer->update({first, weights.size()}, std::span(gradients).subspan(first), divisor);
+    std::vector<at::Tensor> copies;
+    for (std::size_t i = first; i < gradients.size(); ++i) copies.push_back(gradients[i].clone());
+    optimizer->update({first, weights.size()}, copies, divisor);
   }
   void whole_step(double divisor) {
     optimizer->begin_step(kRate);
