@@ -17,7 +17,6 @@ namespace {
 
 using Kdf = std::unique_ptr<EVP_KDF, Free<EVP_KDF_free>>;
 using KdfContext = std::unique_ptr<EVP_KDF_CTX, Free<EVP_KDF_CTX_free>>;
-using Stream = std::unique_ptr<SSL, Free<SSL_free>>;
 
 constexpr const char* kDigest = "SHA256";                             // of both cipher suites
 constexpr std::array<unsigned char, 2> kAes128GcmSha256{0x13, 0x01};  // RFC 8446, appendix B.4
@@ -57,21 +56,25 @@ Result<SharedKey> derive_shared_key(const Credentials& credentials) {
 }
 
 Status SharedKeyProof::use_in(SSL_CTX& context) {
-  const Stream stream(SSL_new(&context));
-  session_.reset(SSL_SESSION_new());
-  const SSL_CIPHER* cipher =
-      stream ? SSL_CIPHER_find(stream.get(), kAes128GcmSha256.data()) : nullptr;
-  if (cipher == nullptr || !session_ ||
-      SSL_SESSION_set1_master_key(session_.get(), key_.secret.data(), key_.secret.size()) != 1 ||
-      SSL_SESSION_set_cipher(session_.get(), cipher) != 1 ||
-      SSL_SESSION_set_protocol_version(session_.get(), TLS1_3_VERSION) != 1 ||
-      SSL_SESSION_set1_id_context(session_.get(), kContextId.data(), kContextId.size()) != 1 ||
-      SSL_CTX_set_session_id_context(&context, kContextId.data(), kContextId.size()) != 1 ||
+  if (SSL_CTX_set_session_id_context(&context, kContextId.data(), kContextId.size()) != 1 ||
       SSL_CTX_set_app_data(&context, this) != 1)
     return openssl_refuses("a pre-shared key");
   SSL_CTX_set_psk_use_session_callback(&context, offer);
   SSL_CTX_set_psk_find_session_callback(&context, find);
   return ok();
+}
+
+// A new one for each handshake: OpenSSL takes none up that is older than some minutes.
+SSL_SESSION* SharedKeyProof::create_session(SSL& ssl) const {
+  std::unique_ptr<SSL_SESSION, Free<SSL_SESSION_free>> session(SSL_SESSION_new());
+  const SSL_CIPHER* cipher = SSL_CIPHER_find(&ssl, kAes128GcmSha256.data());
+  if (!session || cipher == nullptr ||
+      SSL_SESSION_set1_master_key(session.get(), key_.secret.data(), key_.secret.size()) != 1 ||
+      SSL_SESSION_set_cipher(session.get(), cipher) != 1 ||
+      SSL_SESSION_set_protocol_version(session.get(), TLS1_3_VERSION) != 1 ||
+      SSL_SESSION_set1_id_context(session.get(), kContextId.data(), kContextId.size()) != 1)
+    return nullptr;
+  return session.release();
 }
 
 const SharedKeyProof& SharedKeyProof::of(SSL& ssl) {
@@ -86,7 +89,7 @@ int SharedKeyProof::offer(SSL* ssl, const EVP_MD* digest, const unsigned char** 
   if (!own.may_() || (digest != nullptr && EVP_MD_is_a(digest, kDigest) != 1)) return 1;
   *identity = own.key_.identity.data();
   *length = own.key_.identity.size();
-  *session = SSL_SESSION_dup(own.session_.get());
+  *session = own.create_session(*ssl);
   return *session != nullptr ? 1 : 0;
 }
 
@@ -95,7 +98,7 @@ int SharedKeyProof::find(SSL* ssl, const unsigned char* identity, std::size_t le
   const SharedKeyProof& own = of(*ssl);
   *session = nullptr;
   if (!own.may_() || !std::ranges::equal(std::span(identity, length), own.key_.identity)) return 1;
-  *session = SSL_SESSION_dup(own.session_.get());
+  *session = own.create_session(*ssl);
   return *session != nullptr ? 1 : 0;
 }
 

@@ -36,17 +36,15 @@ class SharedKeyProof {
   Status use_in(SSL_CTX& context);
 
  private:
-  using Session = std::unique_ptr<SSL_SESSION, Free<SSL_SESSION_free>>;
-
   static const SharedKeyProof& of(SSL& ssl);
   static int offer(SSL* ssl, const EVP_MD* digest, const unsigned char** identity,
                    std::size_t* length, SSL_SESSION** session);
   static int find(SSL* ssl, const unsigned char* identity, std::size_t length,
                   SSL_SESSION** session);
+  SSL_SESSION* create_session(SSL& ssl) const;  // null: there is no memory
 
   const SharedKey key_;
   const std::function<bool()> may_;
-  Session session_;  // of which each handshake has a copy
 };
 
 }  // namespace muster::net
