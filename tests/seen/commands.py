@@ -110,6 +110,22 @@ def killed(muster, folder):
     asked.ask("resume", str(run), "--set", "training.max_steps=10")
 
 
+def killed_before_it_saved(muster, folder):
+    """There is nothing to go on from, which is told at once, and what was recorded stays."""
+    asked = Asked(muster, folder)
+    job = runs.write_job(folder, "mlp", steps=10**6)
+    training = runs.start(muster, job, *runs.settings(*runs.UNTIL_STOPPED, "checkpoint.every=never", "evaluation.keep_best=false"))
+    run = runs.wait_for_step(training, folder, 30)
+    training.kill()
+    training.communicate()
+    wait_until(lambda: asked.json("status", str(run))["state"] == "failed", "it is told as failed")
+    before = asked.ask("status", str(run))
+    for dry in ([], ["--dry-run"]):
+        told = asked.ask("resume", str(run), *dry, code=3)
+        assert f"{run} has no checkpoint" in told and f"muster train {run}/job.yaml" in told, told
+    assert asked.ask("status", str(run)) == before, before
+
+
 def two_compared(muster, folder):
     asked = Asked(muster, folder)
     job = runs.write_job(folder, "mlp", steps=20)
@@ -129,7 +145,7 @@ def two_compared(muster, folder):
 
 def main():
     arguments = runs.arguments()
-    runs.play((by_one, by_three, killed, two_compared), arguments.muster)
+    runs.play((by_one, by_three, killed, killed_before_it_saved, two_compared), arguments.muster)
 
 
 if __name__ == "__main__":

@@ -34,6 +34,7 @@ using observe::RunFolder;
 Result<RunFolder> folder_to_resume(Files& files, const job::Job& job, const Path& root,
                                    const Logger& log) {
   MUSTER_ASSIGN(RunFolder folder, RunFolder::open(files, root));
+  MUSTER_TRY(check_saved(files, folder, job.spec.workers));
   MUSTER_ASSIGN(const auto changes, check_resumable(files, folder, job));
   for (const std::string& change : changes) log->warn("other than when the run began: {}", change);
   return folder;

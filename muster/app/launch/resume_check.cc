@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <string_view>
 
+#include "muster/base/shell_words.h"
 #include "muster/checkpoint/survey.h"
 #include "muster/checkpoint/verify.h"
 
@@ -82,6 +83,16 @@ Result<std::vector<std::string>> check_resumable(Files& files, const observe::Ru
       fmt::format("[train/resume] {} was begun with other values of what must stay the same within "
                   "a run:\n  {}\ngive the old values, or start a new run without --resume",
                   folder.root().string(), fmt::join(broken, "\n  ")));
+}
+
+Status check_saved(Files& files, const observe::RunFolder& folder,
+                   const job::WorkersSpec& workers) {
+  const bool elsewhere = !workers.hosts.empty() || !workers.listen.empty();
+  if (elsewhere || folder.has_checkpoint(files)) return ok();
+  return fail(ErrorCode::kNotFound,
+              fmt::format("[train/resume] {} has no checkpoint: nothing was saved before it ended; "
+                          "its job can only start again, as a new run: muster train {}",
+                          folder.root().string(), shell_quoted(folder.job().string())));
 }
 
 bool has_whole_checkpoint(Files& files, const observe::RunFolder& folder) {

@@ -18,6 +18,11 @@ namespace muster::app {
 Result<std::vector<std::string>> check_resumable(Files& files, const observe::RunFolder& folder,
                                                  const job::Job& job);
 
+// kNotFound where nothing was saved in it. Before workers start, for what they tell as they fail
+// would be the end that the run's record has. Workers elsewhere may have checkpoints that are not
+// seen here.
+Status check_saved(Files& files, const observe::RunFolder& folder, const job::WorkersSpec& workers);
+
 // Whether one of its checkpoints is whole to the last byte; reads them until one is.
 bool has_whole_checkpoint(Files& files, const observe::RunFolder& folder);
 
