@@ -59,7 +59,17 @@ std::optional<double> rate_of(const RunFigures& figures) {
   return figures.tokens_per_s ? figures.tokens_per_s : figures.samples_per_s;
 }
 
-// Every run has tokens, or none: they train the same job.
+// Rates that may be set beside each other: in tokens where every run that has one counts them.
+std::vector<RunFigures> in_one_unit(std::vector<RunFigures> runs) {
+  const bool samples = std::ranges::any_of(
+      runs, [](const RunFigures& run) { return run.samples_per_s && !run.tokens_per_s; });
+  for (RunFigures& run : runs) {
+    if (samples) run.tokens_per_s.reset();
+  }
+  return runs;
+}
+
+// Of runs in one unit.
 std::string_view rate_name(const std::vector<RunFigures>& runs) {
   const bool tokens =
       std::ranges::any_of(runs, [](const auto& run) { return run.tokens_per_s.has_value(); });
@@ -200,8 +210,9 @@ RunFigures figures_of(const ComparedRun& compared) {
   return figures;
 }
 
-std::string comparison_text(const std::vector<RunFigures>& runs, std::size_t width) {
-  if (runs.empty()) return {};
+std::string comparison_text(const std::vector<RunFigures>& measured, std::size_t width) {
+  if (measured.empty()) return {};
+  const std::vector<RunFigures> runs = in_one_unit(measured);
   std::vector<std::vector<std::string>> lines = {headings(runs)};
   std::string failures;
   for (const RunFigures& run : runs) {
@@ -234,6 +245,7 @@ std::string render_comparison(std::string_view title, const std::vector<Compared
   std::vector<RunFigures> figures;
   figures.reserve(runs.size());
   for (const ComparedRun& run : runs) figures.push_back(figures_of(run));
+  figures = in_one_unit(std::move(figures));
   const std::string head =
       fmt::format("<header><h1>{}</h1><p>{}</p></header>\n", escape_html(title),
                   runs.empty() ? "" : escape_html(runs.front().run.started.headline));

@@ -1,5 +1,6 @@
 #pragma once
-// Runs of one job beside each other: what each measured, as a table, as JSON and as a page. Pure.
+// Runs, of one job or of several, beside each other: what each measured, as a table, as JSON and as
+// a page. Pure.
 
 #include <cstddef>
 #include <nlohmann/json_fwd.hpp>
@@ -33,10 +34,10 @@ struct RunFigures {
 };
 RunFigures figures_of(const ComparedRun& run);
 
-// A line a run, the rate against the first one's, and which have the first one's weights to the
-// last bit. As wide as 80 columns where names are short; `width` of the terminal as aligned() has
-// it.
-std::string comparison_text(const std::vector<RunFigures>& runs, std::size_t width = 0);
+// A line a run, the rate against the first one's, in samples where not all have tokens, and which
+// have the first one's weights to the last bit. As wide as 80 columns where names are short;
+// `width` of the terminal as aligned() has it.
+std::string comparison_text(const std::vector<RunFigures>& measured, std::size_t width = 0);
 nlohmann::ordered_json comparison_json(const std::vector<RunFigures>& runs);
 
 // The same with the loss against time and links to the runs' own reports, which `base` leads to:

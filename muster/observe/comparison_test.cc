@@ -12,6 +12,7 @@
 namespace muster::observe {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
@@ -76,6 +77,19 @@ TEST(Comparison, TheTableSaysWhoHasTheSameBits) {
             "data     0.2500        500  1.00×    2.0 KiB  512.0 MiB  1:05  01234567\n"
             "sharded  0.2500        250  0.50×    2.0 KiB  512.0 MiB  1:05      same\n"
             "c        0.2500        500  1.00×    2.0 KiB  512.0 MiB  1:05  ffffffff\n");
+}
+
+TEST(Comparison, ATextAndATableAreBothToldInSamples) {
+  auto text = sample("text", 30, 0.1);
+  for (Metrics& row : text.run.rows) row.values.push_back({"perf/tokens_per_s", 64'000});
+  EXPECT_THAT(comparison_text(figures({text})), HasSubstr("  tokens/s"));
+  const std::vector<ComparedRun> both = {sample("table", 30, 0.1), text};
+  EXPECT_THAT(comparison_text(figures(both)),
+              AllOf(HasSubstr("  samples/s"), HasSubstr("1.00×"), Not(HasSubstr("64,000"))));
+  EXPECT_THAT(render_comparison("both", both, "/runs"), Not(HasSubstr("tokens/s")));
+  ComparedRun untrained;
+  untrained.name = "never began";
+  EXPECT_THAT(comparison_text(figures({untrained, text})), HasSubstr("  tokens/s"));
 }
 
 TEST(Comparison, TheTableFitsTheTerminal) {
