@@ -43,7 +43,11 @@ Status write_job(const InitArguments& arguments, Context& context) {
                 fmt::format("[init] {} is there already and is left as it is; -o names another "
                             "file, -o - prints it",
                             arguments.output));
-  MUSTER_TRY(write_atomically(context.files, arguments.output, text));
+  if (const Status written = write_atomically(context.files, arguments.output, text); !written)
+    return with_context(written.error(),
+                        fmt::format("[init] {} cannot be written; -o names another place, whose "
+                                    "folder has to be there, -o - prints the job",
+                                    arguments.output));
   context.out << fmt::format("{}: a job for {}\nnext: muster train {} --workers 2\n",
                              arguments.output, describe(found), shell_quoted(arguments.output));
   return ok();

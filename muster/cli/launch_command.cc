@@ -114,6 +114,19 @@ ExitCode end_by_signal(const RanksEnd& end, Context& context) {
   return end.status ? code : report(context, end.status.error(), code);
 }
 
+// A program is looked for as a shell does, while torchrun takes its script from the working folder.
+Error not_begun(Error why, const std::string& program) {
+  if (why.code != ErrorCode::kNotFound || why.message.find("process/exec") == std::string::npos)
+    return why;
+  why.message += program.find('/') == std::string::npos
+                     ? fmt::format(
+                           "; it is in no folder of PATH; one that lies here is `./{0}`, a "
+                           "script `python3 {0}`",
+                           program)
+                     : "; check the path, and, of a script, the interpreter in its first line";
+  return why;
+}
+
 ExitCode run_command(const LaunchFlags& flags, const std::vector<std::string>& command,
                      Context& context) {
   const auto place = launch_place(flags, context.environment,
@@ -127,7 +140,7 @@ ExitCode run_command(const LaunchFlags& flags, const std::vector<std::string>& c
                               name));
   for (Launch launch{*place, *output, command};; ++launch.attempt) {
     const auto end = place->nodes == 1 ? run_here(launch, context) : run_part(launch, context);
-    if (!end) return report(context, end.error());
+    if (!end) return report(context, not_begun(end.error(), command.front()));
     if (end->signal) return end_by_signal(*end, context);
     if (end->status) return ExitCode::kDone;
     if (launch.attempt == place->max_restarts || end->stop_asked)

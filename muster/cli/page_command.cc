@@ -8,10 +8,12 @@
 #include <ostream>
 
 #include "muster/base/pause.h"
+#include "muster/base/shell_words.h"
 #include "muster/cli/application.h"
 #include "muster/cli/find_run.h"
 #include "muster/cli/json_line.h"
 #include "muster/cli/page_server.h"
+#include "muster/observe/run_list.h"
 
 namespace muster::cli {
 namespace {
@@ -24,6 +26,16 @@ struct PageArguments {
   bool json = false;
 };
 
+// Below a run there are none, and the list would be empty.
+Status check_is_no_run(const Path& runs, const Context& context) {
+  if (!observe::is_run(context.files, runs)) return ok();
+  return fail(ErrorCode::kInvalid,
+              fmt::format("[page] {0} is a run, not the folder that runs are in, `run_folder` of "
+                          "their jobs; that of one job's runs does as well; the page of this one "
+                          "alone makes: muster report {1}",
+                          runs.native(), shell_quoted(runs.native())));
+}
+
 // Until it is interrupted.
 Status serve(const PageArguments& arguments, Context& context) {
   const Path runs = runs_folder(arguments.runs, context);
@@ -32,6 +44,7 @@ Status serve(const PageArguments& arguments, Context& context) {
                 fmt::format("[page] no folder {}; give the one that runs are in, `run_folder` of "
                             "their jobs",
                             runs.native()));
+  MUSTER_TRY(check_is_no_run(runs, context));
   if (const auto names = context.files.list(runs); !names)
     return with_context(names.error(),
                         fmt::format("[page] {} is not the folder that runs are in", runs.native()));
@@ -53,7 +66,8 @@ void add_page_command(CLI::App& app, Context& context) {
   command.add_option("RUNS_FOLDER", arguments->runs, "Where the runs are; by default `runs`")
       ->type_name("");
   command.add_option("--port", arguments->port, "Of 127.0.0.1; by default any that is free")
-      ->type_name("N");
+      ->type_name("N")
+      ->check(CLI::Range(0, 65535));
   command.add_flag("--json", arguments->json, "Tell the address in JSON");
   command.callback([arguments, &context] {
     context.action = [arguments, &context] {

@@ -154,8 +154,9 @@ std::string RunPages::list() const {
   std::string rows =
       "<tr><th>run<th>began<th>state<th class=number>steps<th class=number>loss<th "
       "class=number>best<th class=number>time";
-  for (const RunFolder& run : observe::find_runs(files_, runs_))
-    rows += list_row(look_at(files_, run), runs_);
+  const auto runs = observe::find_runs(files_, runs_);
+  for (const RunFolder& run : runs) rows += list_row(look_at(files_, run), runs_);
+  if (runs.empty()) rows += "<tr><td colspan=7 class=key>none yet: muster train JOB makes one";
   const std::string head =
       fmt::format("<header><h1>Runs</h1><p>{}</p></header>\n", escape_html(runs_.native()));
   return observe::live_page(

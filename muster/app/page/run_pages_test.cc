@@ -53,6 +53,12 @@ TEST_F(RunPagesTest, TheListLeadsToEveryRun) {
                     HasSubstr("class=bad>failed")));
 }
 
+TEST_F(RunPagesTest, WhereThereIsNoRunTheListSaysSo) {
+  EXPECT_THAT(get("/"), Not(HasSubstr("none yet")));
+  std::filesystem::remove_all(run_.parent_path());
+  EXPECT_THAT(get("/"), HasSubstr("none yet: muster train JOB makes one"));
+}
+
 TEST_F(RunPagesTest, ARunHasItsCurvesWhatHappenedAndItsLog) {
   EXPECT_THAT(get("/run/a & b/20261124T221836Z-3f09a1"),
               AllOf(HasSubstr("<svg"), HasSubstr("failed: no end was recorded"),
