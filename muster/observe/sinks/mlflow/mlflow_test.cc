@@ -406,7 +406,7 @@ TEST_F(MlflowTest, WhatIsNoMlflowServerIsAskedOnce) {
   begin_run();
   finish();
   EXPECT_THAT(warnings().at(0), AllOf(HasSubstr("status 404: <html>"),
-                                      HasSubstr("the address of an MLflow server?")));
+                                      HasSubstr("the address of an MLflow server. Nothing more")));
   EXPECT_EQ(there_->asked(), 1U);
 }
 

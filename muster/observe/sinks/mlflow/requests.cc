@@ -95,7 +95,7 @@ std::string_view cure_for(int status) {
              "(mlflow server --allowed-hosts)";
     case 404:
     case 405:
-      return "; is mlflow.tracking_uri the address of an MLflow server?";
+      return "; mlflow.tracking_uri has to be the address of an MLflow server";
     default:
       return status >= 300 && status < 400 ? "; give mlflow.tracking_uri as the server has it" : "";
   }
@@ -181,8 +181,8 @@ Result<Json> read_answer(const MlflowAnswer& answer, std::string_view tracking_u
     if (answer.body.empty()) return Json::object();
     if (json.is_object()) return json;
     return fail(ErrorCode::kInvalid,
-                fmt::format("[mlflow] {} answers with what is no JSON object: {}; is it an MLflow "
-                            "server?",
+                fmt::format("[mlflow] {} answers with what is no JSON object: {}; it has to be an "
+                            "MLflow server",
                             tracking_uri, saying_of(answer, json)));
   }
   const std::string told = fmt::format("[mlflow] {} answers with status {}: {}", tracking_uri,

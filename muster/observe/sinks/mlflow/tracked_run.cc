@@ -40,7 +40,7 @@ Result<Json> TrackedRun::ask(const MlflowRequest& request) {
 Result<std::string> TrackedRun::required(const Json& answer, const char* pointer) const {
   if (auto text = text_at(answer, pointer)) return *std::move(text);
   return fail(ErrorCode::kInvalid,
-              fmt::format("[mlflow] {} answers without {}; is it an MLflow server?",
+              fmt::format("[mlflow] {} answers without {}; it has to be an MLflow server",
                           run_.tracking_uri, pointer));
 }
 
