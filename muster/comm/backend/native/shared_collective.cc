@@ -334,7 +334,8 @@ void SharedCollectives::combine(const SharedLayout& layout, std::int64_t count, 
     operands_[left] = result.one;
   }
   const std::byte* total = operands_[static_cast<std::size_t>(reduction_.total)];
-  if (total == to.one) return;  // the last sum brought it there
+  // The last sum brought it to both. Without one a rank has all of it, maybe where it is to go.
+  if (!reduction_.sums.empty() && total == to.one) return;
   for (std::byte* place : {to.one, to.other})
     if (place != nullptr) copy_bytes(place, total, layout.bytes(count));
 }
