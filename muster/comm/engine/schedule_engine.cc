@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <bit>
 #include <cstring>
 #include <map>
 #include <tuple>
@@ -44,17 +43,8 @@ constexpr Duration kWonder = std::chrono::milliseconds(50);
 // No message is longer, so that frames stay within what a network accepts.
 constexpr std::size_t kLongestMessage = std::size_t{4} << 20;
 // Of collectives between hosts: so short that what a schedule does with one while the next arrives
-// counts, so long that what each costs by itself, at both ends, does not. Alike on all ranks, as
-// the costs are.
-constexpr std::size_t kShortestSegment = std::size_t{64} << 10;
-constexpr std::size_t kLongestSegment = std::size_t{512} << 10;
-constexpr double kSegmentOverMessage = 50;
-
-std::size_t segment_of(const CostTable& costs) {
-  const double bytes = kSegmentOverMessage * costs.per_message / costs.between.per_byte;
-  if (!(bytes < static_cast<double>(kLongestSegment))) return kLongestSegment;
-  return std::max(std::bit_floor(static_cast<std::size_t>(bytes)), kShortestSegment);
-}
+// counts, so long that what each costs by itself does not.
+constexpr std::size_t kSegment = std::size_t{512} << 10;
 
 std::vector<std::span<std::byte>> pieces(std::span<std::byte> bytes,
                                          std::size_t longest = kLongestMessage) {
@@ -82,12 +72,11 @@ struct Passage {
 class Player {
  public:
   Player(Transport& transport, const Call& call, const Operands& operands, const Group& group,
-         std::size_t segment, std::vector<std::byte>& scratch)
+         std::vector<std::byte>& scratch)
       : transport_(transport),
         call_(call),
         operands_(operands),
         me_(group.rank),
-        segment_(segment),
         scratch_(scratch),
         sent_(static_cast<std::size_t>(group.size)),
         received_(static_cast<std::size_t>(group.size)) {}
@@ -168,7 +157,7 @@ class Player {
 
   // Memory that a host shares has few places for messages, and takes none of them in parts.
   std::size_t longest(Rank peer) const {
-    return transport_.topology().share_host(me_, peer) ? kLongestMessage : segment_;
+    return transport_.topology().share_host(me_, peer) ? kLongestMessage : kSegment;
   }
 
   Status take(Rank from, MessageId id, std::span<std::byte> into) {
@@ -222,7 +211,6 @@ class Player {
   const Call& call_;
   const Operands& operands_;
   const Rank me_;
-  const std::size_t segment_;
   std::vector<std::byte>& scratch_;
   std::vector<std::uint64_t> sent_;  // messages so far, by peer
   std::vector<std::uint64_t> received_;
@@ -265,7 +253,7 @@ class ScheduleEngine final : public Engine {
     const Operands operands = operands_of(call.op);
     const Schedule schedule = make_schedule(call.op, choices_.of(call.op, call.options),
                                             group_.rank, transport_->topology());
-    Player player(*transport_, call, operands, group_, segment_of(choices_.costs()), scratch_);
+    Player player(*transport_, call, operands, group_, scratch_);
     if (auto played = player.play(schedule); !played) return told(call, std::move(played).error());
     if (operands.reduces && operands.reduce == Reduce::kAvg)
       divide(operands.dtype, operands.output.data(),
