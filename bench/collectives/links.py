@@ -7,7 +7,7 @@ as much from each host to the next one, all at once and in plain text: what the 
 The engines take turns in rounds; each verifies every result. Prints a table in Markdown with the median in milliseconds.
 
 Usage: bench/collectives/links.py [--build build/release] [--python .deps/pytorch/bin/python] [--hosts 2 4]
-           [--rates 100M 1G 10G] [--repetitions 3]
+           [--rates 100M 1G 10G] [--algorithm auto] [--repetitions 3]
 """
 import argparse
 import contextlib
@@ -67,7 +67,8 @@ def muster(options, hosts, size):
     credentials = harness.run([program, "credentials"]).strip()
     ranks = [host.start(program, "launch", "--nnodes", len(hosts), "--node-rank", rank, "--rdzv-endpoint",
                         f"{hosts[0].address}:{PORT}", "-n", 1, program, "bench", "comm", "--ops", "all_reduce", "--sizes",
-                        f"{size >> 20}MiB", "--transport", "tcp", "--time", "3 s", "--json", MUSTER_CREDENTIALS=credentials)
+                        f"{size >> 20}MiB", "--transport", "tcp", "--algorithm", options.algorithm, "--time", "3 s", "--json",
+                        MUSTER_CREDENTIALS=credentials)
              for rank, host in enumerate(hosts)]
     told = json.loads(outputs(ranks)[0].splitlines()[-1])
     timing, = told["timings"]
@@ -146,6 +147,7 @@ def main():
     parser.add_argument("--python", type=pathlib.Path, default=harness.ROOT / ".deps/pytorch/bin/python")
     parser.add_argument("--hosts", type=int, nargs="+", default=[2, 4])
     parser.add_argument("--rates", choices=RATES, nargs="+", default=list(RATES))
+    parser.add_argument("--algorithm", default="auto", help="muster's schedule")
     parser.add_argument("--repetitions", type=int, default=3, help="rounds, in each of which all take a turn")
     options = parser.parse_args()
     if not network.enter():
