@@ -154,7 +154,7 @@ class TlsStream : public ByteStream {
 
   IoResult wait_until_let_in() {
     std::byte said{};
-    const IoResult result = read(std::span(&said, 1));
+    IoResult result = read(std::span(&said, 1));
     if (result.state != Io::kDone || said == kLetIn) return result;
     return {Io::kFailed, 0, "it does not say that it lets this one in", true};
   }
