@@ -30,52 +30,62 @@ def mounts(scenario):
     return played
 
 
+NEVER = " ".join(runs.settings("'checkpoint.every=1000000 steps'", "'evaluation.every=never'"))  # words of a shell
+
+
+def on_disk(folder, size, muster, job, script):
+    """Plays a shell's script in which `$train` trains the job on a file system of that size, `$small`. Exit code, and
+    everything that was printed. The script ends with a code above 70 where it cannot be played."""
+    small = folder / "small"
+    small.mkdir()
+    done = with_own_mounts(f"""
+        small={small}
+        latest=$small/tiny/latest
+        train="{muster} train {job} --set run_folder=$small"
+        rows() {{ grep -c train/loss $latest/metrics.jsonl; }}
+        trained() {{ until [ $(rows) -ge $1 ]; do kill -0 $job || exit 72; sleep 0.05; done 2>>{folder}/awaited; }}
+        fill() {{ head -c 128m /dev/zero >$small/filled 2>{folder}/filled; }}
+        mount -t tmpfs -o size={size} none $small || exit 71
+        {script}""")
+    return done.returncode, done.stdout + done.stderr
+
+
 @mounts
 def full_disk(muster, folder):
     """The disk fills up while checkpoints are written: a clear error, the ones before are whole."""
     job = runs.write_job(folder, "mlp", steps=5000)
-    small = folder / "small"
-    small.mkdir()
-    script = (f"mount -t tmpfs -o size=1m none {small} && {muster} train {job} --workers 2 --set run_folder={small}"
-              f" --set checkpoint.keep=100000; code=$?; {muster} checkpoint verify {small}/tiny/latest || code=77; "
-              f"find {small} -name '*.new' -printf 'LEFT %p\\n'; "
-              f"{muster} report {small}/tiny/latest -o {folder}/page.html || code=78; "
-              "exit $code")
-    done = with_own_mounts(script)
-    output = done.stdout + done.stderr
-    expect(done.returncode, 3, output, "No space left on device", f"{folder}/page.html")
+    code, output = on_disk(folder, "1m", muster, job, f"""
+        $train --workers 2 --set checkpoint.keep=100000; code=$?
+        {muster} checkpoint verify $latest || code=77
+        find $small -name '*.new' -printf 'LEFT %p\\n'
+        {muster} report $latest -o {folder}/page.html || code=78
+        exit $code""")
+    expect(code, 3, output, "No space left on device", f"{folder}/page.html")
     # Whether the page found room after the last checkpoint was given up.
     told = "  report  " in output
-    assert told != (f"muster report {small}" in output), output
-    assert "LEFT" not in done.stdout, f"half a file was left behind:\n{output}"
+    assert told != (f"muster report {folder}/small" in output), output
+    assert "LEFT" not in output, f"half a file was left behind:\n{output}"
 
 
 @mounts
 def full_for_a_moment(muster, folder):
     """What is measured while the disk is full is written once there is room: nothing is missing in the end."""
     job = runs.write_job(folder, "mlp", steps=1_000_000)
-    small = folder / "small"
-    small.mkdir()
-    never = " ".join(runs.settings("'checkpoint.every=1000000 steps'", "'evaluation.every=never'"))
-    done = with_own_mounts(f"""
-        mount -t tmpfs -o size=64m none {small} || exit 71
-        {muster} train {job} --workers 2 --set run_folder={small} {never} >{folder}/told 2>&1 & job=$!
-        latest={small}/tiny/latest
-        rows() {{ grep -c train/loss $latest/metrics.jsonl; }}
-        until [ $(rows) -ge 20 ]; do kill -0 $job || exit 72; sleep 0.05; done 2>{folder}/awaited
-        head -c 128m /dev/zero >{small}/filled 2>{folder}/filled
+    code, output = on_disk(folder, "64m", muster, job, f"""
+        $train --workers 2 {NEVER} >{folder}/told 2>&1 & job=$!
+        trained 20
+        fill
         until grep -q 'metrics.jsonl cannot be written now' {folder}/told && grep -q 'ledger.jsonl cannot' {folder}/told
         do kill -0 $job || exit 73; sleep 0.05; done
-        rm {small}/filled
-        enough=$(($(rows) + 40))
-        until [ $(rows) -ge $enough ]; do kill -0 $job || exit 74; sleep 0.05; done
+        rm $small/filled
+        trained $(($(rows) + 40))
         kill -TERM $job
         wait $job; code=$?
         {muster} data audit --json $latest >{folder}/audit || exit 75
         cp -L $latest/metrics.jsonl $latest/summary.json {folder}
         exit $code""")
-    output = done.stdout + done.stderr + (folder / "told").read_text()
-    expect(done.returncode, 143, output, "checkpoint written")
+    output += (folder / "told").read_text()
+    expect(code, 143, output, "checkpoint written")
     assert " lacks " not in output, output
     records = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
     steps = [record["step"] for record in records if "train/loss" in record]
@@ -89,21 +99,16 @@ def full_for_a_moment(muster, folder):
 def started_on_a_full_disk(muster, folder):
     """No run begins, nothing is left of it, and `latest` is the run before."""
     job = runs.write_job(folder, "mlp")
-    small = folder / "small"
-    small.mkdir()
-    train = f"{muster} train {job} --set run_folder={small}"
-    done = with_own_mounts(f"""
-        mount -t tmpfs -o size=8m none {small} || exit 71
-        {train} >{folder}/first || exit 72
-        before=$(readlink {small}/tiny/latest)
-        head -c 16m /dev/zero >{small}/filled 2>{folder}/told
-        {train}; code=$?
-        [ "$(readlink {small}/tiny/latest)" = $before ] || exit 73
-        echo runs: $(cd {small}/tiny && echo 2*)
+    code, output = on_disk(folder, "8m", muster, job, f"""
+        $train >{folder}/first || exit 74
+        before=$(readlink $latest)
+        fill
+        $train; code=$?
+        [ "$(readlink $latest)" = $before ] || exit 73
+        echo runs: $(cd $small/tiny && echo 2*)
         exit $code""")
-    output = done.stdout + done.stderr
-    expect(done.returncode, 3, output, "run_folder", "No space left on device")
-    assert len(re.search(r"^runs: (.*)$", done.stdout, re.M)[1].split()) == 1, f"half a run was left: {output}"
+    expect(code, 3, output, "run_folder", "No space left on device")
+    assert len(re.search(r"^runs: (.*)$", output, re.M)[1].split()) == 1, f"half a run was left: {output}"
     assert "another muster" not in output, output
 
 
@@ -111,21 +116,13 @@ def started_on_a_full_disk(muster, folder):
 def stopped_on_a_full_disk(muster, folder):
     """SIGTERM, but its checkpoint finds no room: the code is the failure's, since others retry on that of the signal."""
     job = runs.write_job(folder, "mlp", steps=1_000_000)
-    small = folder / "small"
-    small.mkdir()
-    never = " ".join(runs.settings("'checkpoint.every=1000000 steps'", "'evaluation.every=never'"))
-    done = with_own_mounts(f"""
-        mount -t tmpfs -o size=8m none {small} || exit 71
-        {muster} train {job} --workers 2 --set run_folder={small} {never} & job=$!
-        until [ $(grep -c train/loss {small}/tiny/latest/metrics.jsonl) -ge 20 ]; do
-          kill -0 $job || exit 72
-          sleep 0.05
-        done 2>{folder}/awaited
-        head -c 16m /dev/zero >{small}/filled 2>{folder}/told
+    code, output = on_disk(folder, "8m", muster, job, f"""
+        $train --workers 2 {NEVER} & job=$!
+        trained 20
+        fill
         kill -TERM $job
         wait $job""")
-    output = done.stdout + done.stderr
-    expect(done.returncode, 3, output, "SIGTERM: finishing the step", "No space left on device")
+    expect(code, 3, output, "SIGTERM: finishing the step", "No space left on device")
     assert "checkpoint written" not in output, output
 
 
@@ -134,17 +131,13 @@ def checkpoints_become_unwritable(muster, folder):
     """Their file system becomes read-only, as after an error of the disk: a clear error, and those that were there are
     whole; once it can be written again, the training goes on."""
     job = runs.write_job(folder, "mlp", steps=1_000_000)
-    place = folder / "place"
-    place.mkdir()
-    train = f"{muster} train {job} --workers 2 --set run_folder={place}"
-    done = with_own_mounts(f"""
-        mount -t tmpfs -o size=256m none {place} || exit 71
-        {train} & job=$!
-        until ls {place}/tiny/latest/checkpoints/*/manifest.json >{folder}/found 2>&1; do
+    code, output = on_disk(folder, "256m", muster, job, f"""
+        $train --workers 2 & job=$!
+        until ls $latest/checkpoints/*/manifest.json >{folder}/found 2>&1; do
           kill -0 $job || exit 72
           sleep 0.05
         done
-        checkpoints=$(readlink -f {place}/tiny/latest)/checkpoints
+        checkpoints=$(readlink -f $latest)/checkpoints
         mount --bind $checkpoints $checkpoints || {{ kill $job; exit 73; }}
         tries=0  # it is busy while a file is written there
         until mount -o remount,bind,ro $checkpoints 2>{folder}/busy; do
@@ -157,11 +150,10 @@ def checkpoints_become_unwritable(muster, folder):
         done
         umount $checkpoints || code=74
         step=$(ls -d $checkpoints/step-*[0-9] | tail -n 1 | sed 's/.*step-0*//; s/[^0-9].*//')
-        {train} --resume --set training.max_steps=$((step + 20)) || code=78
-        {muster} checkpoint verify --step $((step + 20)) {place}/tiny/latest || code=79
+        $train --workers 2 --resume --set training.max_steps=$((step + 20)) || code=78
+        {muster} checkpoint verify --step $((step + 20)) $latest || code=79
         exit $code""")
-    expect(done.returncode, 3, done.stdout + done.stderr, "checkpoints", "Read-only file system", "rank 0",
-           ": whole, ", "resumed after step ")
+    expect(code, 3, output, "checkpoints", "Read-only file system", "rank 0", ": whole, ", "resumed after step ")
 
 
 def unwritable(muster, folder):
