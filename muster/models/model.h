@@ -153,6 +153,8 @@ class Model {
   const std::vector<Parameter>& frozen() const noexcept { return frozen_; }  // forward order
   // Of the experts here, those that are trained, where experts are shared; forward order.
   const std::vector<Parameter>& expert_parameters() const noexcept { return expert_parameters_; }
+  // Of a layer, trained or frozen, as long as none are dealt; 0: it has no layers of experts.
+  std::int64_t expert_count() const;
   const std::vector<Statistic>& statistics() const noexcept {
     return statistics_;
   }                                                      // forward order
@@ -178,7 +180,6 @@ class Model {
   bool is_spread() const noexcept { return group_ || sequences_ || experts_; }
   const Parameter* head_of_vocabulary() const;  // the output layer that is one; null: none
   void keep_parts(std::shared_ptr<const TensorGroup> group);  // null: all
-  std::int64_t expert_count() const;                          // of a layer, wherever they lie
   Status check_experts(std::int64_t experts, std::int32_t ranks) const;
   void keep_experts(Share here);
   torch::Tensor own_targets(const torch::Tensor& target) const;

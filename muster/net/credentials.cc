@@ -11,10 +11,7 @@
 namespace muster::net {
 namespace {
 
-Error openssl_error(std::string_view what) {
-  return fail(ErrorCode::kInternal,
-              fmt::format("[net/credentials] {} failed: {}", what, take_openssl_error()));
-}
+Error openssl_error(std::string_view what) { return openssl_failed("net/credentials", what); }
 
 std::string text_of(BIO& bio) {
   char* data = nullptr;

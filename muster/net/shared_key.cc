@@ -1,14 +1,11 @@
 #include "muster/net/shared_key.h"
 
-#include <fmt/format.h>
 #include <openssl/core_names.h>
-#include <openssl/crypto.h>
 #include <openssl/kdf.h>
 
 #include <algorithm>
 #include <span>
 #include <string>
-#include <string_view>
 
 #include "muster/net/openssl_text.h"
 
@@ -22,11 +19,6 @@ constexpr const char* kDigest = "SHA256";                             // of both
 constexpr std::array<unsigned char, 2> kAes128GcmSha256{0x13, 0x01};  // RFC 8446, appendix B.4
 // OpenSSL takes up no session, and so no key, without one where it asks for certificates as well.
 constexpr std::array<unsigned char, 8> kContextId{'m', 'u', 's', 't', 'e', 'r', '/', '1'};
-
-Error openssl_refuses(std::string_view what) {
-  return fail(ErrorCode::kInternal,
-              fmt::format("[net/tls] {} failed: {}", what, take_openssl_error()));
-}
 
 OSSL_PARAM text_of(const char* name, const std::string& text) {
   return OSSL_PARAM_construct_octet_string(name, const_cast<char*>(text.data()), text.size());
@@ -42,7 +34,7 @@ Status derive(const Credentials& credentials, const std::string& info,
       text_of(OSSL_KDF_PARAM_SALT, credentials.certificate_pem()),
       text_of(OSSL_KDF_PARAM_INFO, info), OSSL_PARAM_construct_end()};
   if (!context || EVP_KDF_derive(context.get(), into.data(), into.size(), parameters.data()) != 1)
-    return openssl_refuses("HKDF");
+    return openssl_failed("net/tls", "HKDF");
   return ok();
 }
 
@@ -58,7 +50,7 @@ Result<SharedKey> derive_shared_key(const Credentials& credentials) {
 Status SharedKeyProof::use_in(SSL_CTX& context) {
   if (SSL_CTX_set_session_id_context(&context, kContextId.data(), kContextId.size()) != 1 ||
       SSL_CTX_set_app_data(&context, this) != 1)
-    return openssl_refuses("a pre-shared key");
+    return openssl_failed("net/tls", "a pre-shared key");
   SSL_CTX_set_psk_use_session_callback(&context, offer);
   SSL_CTX_set_psk_find_session_callback(&context, find);
   return ok();

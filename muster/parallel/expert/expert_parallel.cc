@@ -66,9 +66,7 @@ Result<std::unique_ptr<ExpertParallel>> ExpertParallel::create(
 ExpertParallel::Whole ExpertParallel::note(const models::Model& model, std::int32_t ranks) {
   Whole whole;
   whole.parameters = model.parameters();
-  std::int64_t experts = 0;
-  for (const models::Parameter& parameter : model.parameters())
-    experts = std::max(experts, parameter.partition.expert + 1);
+  const std::int64_t experts = model.expert_count();
   for (const models::Parameter& parameter : model.parameters()) {
     const std::int64_t expert = parameter.partition.expert;
     whole.trained.push_back(parameter.name);

@@ -304,6 +304,8 @@ void SharedCollectives::reduce_part(const SharedLayout& layout, Elements part,
   const auto tile = kTileBytes / static_cast<std::int64_t>(layout.width);
   tile_.resize(reduction_.rows.size() * kTileBytes);
   operands_.resize(reduction_.rows.size());
+  const bool averages = layout.reduce == Reduce::kAvg;
+  const bool at_once = places.size() > 1 && !averages;
   for (std::int64_t at = part.begin; at < part.end; at += tile) {
     const std::int64_t count = std::min(tile, part.end - at);
     for (std::size_t i = 0; i < operands_.size(); ++i)
@@ -311,8 +313,6 @@ void SharedCollectives::reduce_part(const SharedLayout& layout, Elements part,
     const auto to = [&](const Place& place) {
       return place.start + layout.bytes(at - place.begin);
     };
-    const bool averages = layout.reduce == Reduce::kAvg;
-    const bool at_once = places.size() > 1 && !averages;
     std::byte* first = to(places.front());
     combine(layout, count, {first, at_once ? to(places[1]) : nullptr});
     if (averages) divide(layout.dtype, first, count, group_->group().size);
