@@ -25,6 +25,7 @@ sys.path.insert(0, str(harness.ROOT / "tests/elastic"))
 import network
 
 RATES = {"100M": 1e8, "1G": 1e9, "10G": 1e10}  # bits a second
+PER_LINK = OPERATIONS["all_reduce"]  # what each has to carry, of the tensor
 SECONDS = 0.4  # what a tensor takes at its bound, about
 LARGEST = 64 << 20
 PORT = 29500
@@ -41,8 +42,9 @@ class Host(network.Place):
                         "burst", f"{burst}b", "latency", "200ms")
 
     def start(self, *command, **variables):
-        return subprocess.Popen([*self.inside, *(str(word) for word in command)], text=True, stdout=subprocess.PIPE,
-                                stderr=subprocess.PIPE, cwd=harness.ROOT, env=os.environ | variables)
+        return subprocess.Popen([*self.inside, *(str(word) for word in command)], text=True, stdin=subprocess.PIPE,
+                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=harness.ROOT,
+                                env=os.environ | variables)
 
 
 def outputs(processes):
@@ -114,11 +116,9 @@ print(1000 * (time.monotonic() - start))
 
 
 def raw(_, hosts, size):
-    count = int(size * OPERATIONS["all_reduce"](len(hosts)))
-    ranks = [subprocess.Popen([*host.inside, sys.executable, "-c", RAW, host.address,
-                               hosts[(rank + 1) % len(hosts)].address, str(PORT), str(count)],
-                              text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-             for rank, host in enumerate(hosts)]
+    count = int(size * PER_LINK(len(hosts)))
+    ranks = [host.start(sys.executable, "-c", RAW, host.address, following.address, PORT, count)
+             for host, following in zip(hosts, hosts[1:] + hosts[:1])]
     for rank in ranks:
         if rank.stdout.readline() != "ready\n":
             raise SystemExit(f"raw sockets: {rank.communicate()[1]}")
@@ -132,8 +132,8 @@ WAYS = {"raw sockets": raw, "muster": muster, "Gloo": gloo}
 
 
 def measure(options, rate, count):
-    size = min(int(SECONDS * rate / 8 / OPERATIONS["all_reduce"](count)) >> 20 << 20, LARGEST)
-    bound = 1000 * size * OPERATIONS["all_reduce"](count) * 8 / rate
+    size = min(int(SECONDS * rate / 8 / PER_LINK(count)) >> 20 << 20, LARGEST)
+    bound = 1000 * size * PER_LINK(count) * 8 / rate
     with contextlib.ExitStack() as stack:
         hosts = [stack.enter_context(contextlib.closing(Host(number, rate))) for number in range(count)]
         rounds = [{way: once(options, hosts, size) for way, once in WAYS.items()} for _ in range(options.repetitions)]
