@@ -34,9 +34,9 @@ void Inbox::changed() {
   changed_.notify_all();
 }
 
-void Inbox::deliver(Rank from, MessageId id, std::vector<std::byte> bytes, std::size_t begin) {
+void Inbox::deliver(Rank from, MessageId id, std::vector<std::byte> bytes) {
   const auto owner = std::make_shared<const std::vector<std::byte>>(std::move(bytes));
-  deliver(from, id, std::span(*owner).subspan(begin), owner);
+  deliver(from, id, *owner, owner);
 }
 
 void Inbox::deliver(Rank from, MessageId id, std::span<const std::byte> bytes,

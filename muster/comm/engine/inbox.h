@@ -36,8 +36,7 @@ class Inbox {
  public:
   Inbox(std::int32_t size, Clock& clock) : clock_(clock), closed_(static_cast<std::size_t>(size)) {}
 
-  // `begin`: where the message begins in `bytes`.
-  void deliver(Rank from, MessageId id, std::vector<std::byte> bytes, std::size_t begin = 0);
+  void deliver(Rank from, MessageId id, std::vector<std::byte> bytes);
   // Bytes that `owner` keeps where they are.
   void deliver(Rank from, MessageId id, std::span<const std::byte> bytes,
                std::shared_ptr<const void> owner);

@@ -24,8 +24,9 @@ class PeerReceiver final : public net::Receiver {
   Result<std::optional<std::span<std::byte>>> on_header(const net::FrameHeader& header) override {
     // What comes for a group that is gone is dropped: closing would cost what has yet to leave.
     if (const auto shared = shared_.lock()) MUSTER_TRY(check(*shared, header));
-    payload_.resize(header.length);
-    return std::optional(std::span(payload_));
+    owner_ = std::make_shared_for_overwrite<std::byte[]>(header.length);
+    payload_ = {owner_.get(), header.length};
+    return std::optional(payload_);
   }
 
   void on_frame(const net::FrameHeader& header) override {
@@ -40,7 +41,7 @@ class PeerReceiver final : public net::Receiver {
         return shared->heard(peer_, header.tag, payload_);
       case kMessage:
         return shared->inbox.deliver(
-            peer_, {MessageId::kPointToPoint | header.tag, header.sequence}, std::move(payload_));
+            peer_, {MessageId::kPointToPoint | header.tag, header.sequence}, payload_, std::move(owner_));
       case kCollectiveHere:
         return deliver_from_memory(*shared, {header.tag, header.sequence});
       case kMessageHere:
@@ -104,7 +105,8 @@ class PeerReceiver final : public net::Receiver {
 
   void deliver(TcpShared& shared, MessageId id) {
     if (is_first(id)) shared.heard(peer_, static_cast<std::uint32_t>(id.channel), payload_);
-    shared.inbox.deliver(peer_, id, std::move(payload_), is_first(id) ? sizeof(Signature) : 0);
+    shared.inbox.deliver(peer_, id, payload_.subspan(is_first(id) ? sizeof(Signature) : 0),
+                         std::move(owner_));
   }
 
   void deliver_from_memory(TcpShared& shared, MessageId id) {
@@ -154,7 +156,8 @@ class PeerReceiver final : public net::Receiver {
   const std::weak_ptr<TcpShared> shared_;
   Rank peer_;  // kNoRank until its hello
   std::weak_ptr<net::Connection> connection_;
-  std::vector<std::byte> payload_;
+  std::span<std::byte> payload_;  // of the frame that comes
+  std::shared_ptr<std::byte[]> owner_;
 };
 
 std::vector<std::byte> bytes_of(std::string_view text) {
