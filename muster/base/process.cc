@@ -150,11 +150,15 @@ std::optional<ChildFailure> read_failure(const UniqueFd& report) {
   return std::nullopt;
 }
 
+// Only of a program it is kNotFound: who started it may then say where programs are looked for.
 Error child_error(const ProcessSpec& spec, const ChildFailure& failure) {
-  if (failure.stage == ChildStage::kFolder) {
-    return system_error("process/chdir", spec.folder.native(), failure.number);
-  }
-  return process_error(to_string(failure.stage), spec, failure.number);
+  if (failure.stage == ChildStage::kExec)
+    return process_error(to_string(failure.stage), spec, failure.number);
+  Error error = failure.stage == ChildStage::kFolder
+                    ? system_error("process/chdir", spec.folder.native(), failure.number)
+                    : process_error(to_string(failure.stage), spec, failure.number);
+  if (error.code == ErrorCode::kNotFound) error.code = ErrorCode::kUnavailable;
+  return error;
 }
 
 // Forks with every signal blocked, so that no handler of the parent runs in the child.

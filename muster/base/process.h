@@ -79,8 +79,8 @@ class Processes {
  public:
   virtual ~Processes() = default;
   // The child is killed when the thread that called this ends, or its process (PR_SET_PDEATHSIG):
-  // call it on a thread that outlives the children. Errors: kNotFound where the program or folder
-  // is missing, else kUnavailable, kInvalid.
+  // call it on a thread that outlives the children. Errors: kNotFound where there is no such
+  // program, or no interpreter that it names, and only then; else kUnavailable, kInvalid.
   virtual Result<std::unique_ptr<Process>> spawn(const ProcessSpec& spec) = 0;
 };
 Processes& system_processes() noexcept;

@@ -96,6 +96,7 @@ TEST(Process, ReportsWhatCannotStart) {
   EXPECT_NE(missing.error().message.find("/no/such/program"), std::string::npos);
   const auto folder = system_processes().spawn({{"/bin/true"}, {}, "/no/such/folder", {}});
   ASSERT_FALSE(folder);
+  EXPECT_EQ(folder.error().code, ErrorCode::kUnavailable) << "the program is there";
   EXPECT_NE(folder.error().message.find("/no/such/folder"), std::string::npos);
   EXPECT_FALSE(system_processes().spawn({}));
 }

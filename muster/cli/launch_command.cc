@@ -116,8 +116,7 @@ ExitCode end_by_signal(const RanksEnd& end, Context& context) {
 
 // A program is looked for as a shell does, while torchrun takes its script from the working folder.
 Error not_begun(Error why, const std::string& program) {
-  if (why.code != ErrorCode::kNotFound || why.message.find("process/exec") == std::string::npos)
-    return why;
+  if (why.code != ErrorCode::kNotFound) return why;
   why.message += program.find('/') == std::string::npos
                      ? fmt::format(
                            "; it is in no folder of PATH; one that lies here is `./{0}`, a "
