@@ -1,6 +1,7 @@
 #include "muster/base/units.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <charconv>
@@ -14,43 +15,57 @@
 namespace muster {
 namespace {
 
-struct Unit {
-  std::string_view name;
-  double size;
-};
-constexpr Unit kTimes[] = {{"ns", 1},    {"us", 1e3},   {"µs", 1e3}, {"ms", 1e6},   {"s", 1e9},
-                           {"sec", 1e9}, {"min", 6e10}, {"m", 6e10}, {"h", 3.6e12}, {"d", 8.64e13}};
-constexpr Unit kSizes[] = {{"", 1},         {"B", 1},        {"kB", 1e3},     {"KB", 1e3},
-                           {"MB", 1e6},     {"GB", 1e9},     {"TB", 1e12},    {"KiB", 0x1p10},
-                           {"MiB", 0x1p20}, {"GiB", 0x1p30}, {"TiB", 0x1p40}, {"kiB", 0x1p10}};
+using UnitUse = QuantityUnit::Use;
+constexpr std::int64_t kThousand = 1000, kMillion = 1'000'000, kBillion = 1'000'000'000;
+constexpr std::int64_t kOne = 1;  // to shift
+
+constexpr QuantityUnit kTimes[] = {
+    {"s", kBillion, UnitUse::kWritten},        {"sec", kBillion, UnitUse::kUsual},
+    {"min", 60 * kBillion, UnitUse::kWritten}, {"h", 3600 * kBillion, UnitUse::kWritten},
+    {"d", 86'400 * kBillion, UnitUse::kUsual}, {"ms", kMillion, UnitUse::kWritten},
+    {"us", kThousand, UnitUse::kWritten},      {"ns", 1, UnitUse::kWritten},
+    {"m", 60 * kBillion, UnitUse::kSynonym},   {"µs", kThousand, UnitUse::kSynonym}};
+constexpr QuantityUnit kSizes[] = {{"KiB", kOne << 10, UnitUse::kWritten},
+                                   {"MiB", kOne << 20, UnitUse::kWritten},
+                                   {"GiB", kOne << 30, UnitUse::kWritten},
+                                   {"TiB", kOne << 40, UnitUse::kWritten},
+                                   {"B", 1, UnitUse::kWritten},
+                                   {"kB", kThousand, UnitUse::kUsual},
+                                   {"MB", kMillion, UnitUse::kUsual},
+                                   {"GB", kBillion, UnitUse::kUsual},
+                                   {"TB", 1000 * kBillion, UnitUse::kUsual},
+                                   {"", 1, UnitUse::kSynonym},
+                                   {"KB", kThousand, UnitUse::kSynonym},
+                                   {"kiB", kOne << 10, UnitUse::kSynonym}};
 
 std::string_view trim(std::string_view text) { return trimmed(text, " "); }
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
-std::optional<double> size_of_unit(std::span<const Unit> units, std::string_view name) {
-  for (const Unit& unit : units) {
+std::optional<std::int64_t> size_of_unit(std::span<const QuantityUnit> units,
+                                         std::string_view name) {
+  for (const QuantityUnit& unit : units) {
     if (unit.name == name) return unit.size;
   }
   return std::nullopt;
 }
 
 // The quantity in units of size 1, rounded; nothing when it is none or reaches `limit`.
-std::optional<double> parse_quantity(std::string_view text, std::span<const Unit> units,
+std::optional<double> parse_quantity(std::string_view text, std::span<const QuantityUnit> units,
                                      double limit) {
   const auto quantity = split_quantity(text);
   if (!quantity) return std::nullopt;
   const auto unit = size_of_unit(units, quantity->unit);
   if (!unit) return std::nullopt;
-  const double value = std::round(quantity->number * *unit);
+  const double value = std::round(quantity->number * static_cast<double>(*unit));
   return value < limit ? std::optional(value) : std::nullopt;
 }
 
-std::vector<std::string_view> names_of(std::span<const Unit> units) {
-  std::vector<std::string_view> names;
-  for (const Unit& unit : units)
-    if (!unit.name.empty()) names.push_back(unit.name);
-  return names;
+Error no_quantity(std::string_view text, std::string_view what, std::span<const QuantityUnit> units,
+                  std::string_view examples) {
+  return fail(ErrorCode::kInvalid,
+              fmt::format("[units] `{}` is no {}; write a number and one of {}, as in {}", text,
+                          what, fmt::join(usual_names(units), ", "), examples));
 }
 
 // "3 min 20 s": how many of the larger unit, and of the smaller one if any are left.
@@ -105,27 +120,28 @@ bool has_leading_zero(std::string_view text) {
   return text.size() > 1 && text[0] == '0' && is_digit(text[1]);
 }
 
-std::vector<std::string_view> duration_units() { return names_of(kTimes); }
-std::vector<std::string_view> size_units() { return names_of(kSizes); }
+std::span<const QuantityUnit> duration_units() noexcept { return kTimes; }
+std::span<const QuantityUnit> size_units() noexcept { return kSizes; }
+
+std::vector<std::string_view> usual_names(std::span<const QuantityUnit> units) {
+  std::vector<std::string_view> names;
+  for (const QuantityUnit& unit : units)
+    if (unit.use != UnitUse::kSynonym) names.push_back(unit.name);
+  return names;
+}
 
 Result<Duration> parse_duration(std::string_view text) {
   if (const auto value = parse_quantity(text, kTimes, 0x1p63)) {
     return Duration(static_cast<std::int64_t>(*value));
   }
-  return fail(ErrorCode::kInvalid,
-              fmt::format("[units] `{}` is no duration; write a number and one of ns, us, ms, s, "
-                          "min, h, d, as in `30s` or `1.5 min`",
-                          text));
+  return no_quantity(text, "duration", kTimes, "`30s` or `1.5 min`");
 }
 
 Result<std::uint64_t> parse_bytes(std::string_view text) {
   if (const auto value = parse_quantity(text, kSizes, 0x1p64)) {
     return static_cast<std::uint64_t>(*value);
   }
-  return fail(ErrorCode::kInvalid,
-              fmt::format("[units] `{}` is no size; write a number and one of B, kB, MB, GB, TB, "
-                          "KiB, MiB, GiB, TiB, as in `64 MiB`",
-                          text));
+  return no_quantity(text, "size", kSizes, "`64 MiB`");
 }
 
 Result<double> parse_fraction(std::string_view text) {

@@ -29,9 +29,23 @@ std::optional<Quantity> split_quantity(std::string_view text);
 // 007, -010: decimal to some readers, octal to others.
 bool has_leading_zero(std::string_view text);
 
-// The units that parse_duration() and parse_bytes() take.
-std::vector<std::string_view> duration_units();
-std::vector<std::string_view> size_units();
+// A unit that parse_duration() or parse_bytes() takes. Whatever reads, writes, suggests or explains
+// quantities goes by the two lists of them.
+struct QuantityUnit {
+  enum class Use : std::uint8_t {
+    kWritten,  // by muster too, where it writes a quantity that is to be read again
+    kUsual,    // suggested to people
+    kSynonym,  // understood, and told to nobody
+  };
+  std::string_view name;  // of sizes also "": bytes
+  std::int64_t size = 1;  // in nanoseconds, or in bytes
+  Use use = Use::kUsual;
+};
+std::span<const QuantityUnit>
+duration_units() noexcept;                            // by their use, the one to take as an example
+std::span<const QuantityUnit> size_units() noexcept;  // first
+
+std::vector<std::string_view> usual_names(std::span<const QuantityUnit> units);  // no synonyms
 
 inline double to_seconds(Duration duration) {
   return std::chrono::duration<double>(duration).count();

@@ -30,6 +30,23 @@ TEST(Units, ReadsSizes) {
   }
 }
 
+// Whoever suggests, describes or writes a unit takes it from here.
+TEST(Units, EachIsReadForItsSizeAndTheUsualOnesAreTold) {
+  const std::string durations = parse_duration("1 parsec").error().message;
+  for (const QuantityUnit& unit : duration_units()) {
+    EXPECT_EQ(parse_duration("3 " + std::string(unit.name)).value().count(), 3 * unit.size);
+    const bool told = durations.find(" " + std::string(unit.name) + ",") != std::string::npos;
+    EXPECT_EQ(told, unit.use != QuantityUnit::Use::kSynonym) << unit.name << ": " << durations;
+  }
+  const std::string sizes = parse_bytes("1 mib").error().message;
+  for (const QuantityUnit& unit : size_units()) {
+    EXPECT_EQ(parse_bytes("3" + std::string(unit.name)).value(),
+              static_cast<std::uint64_t>(3 * unit.size));
+    const bool told = sizes.find(" " + std::string(unit.name) + ",") != std::string::npos;
+    EXPECT_EQ(told, unit.use != QuantityUnit::Use::kSynonym) << unit.name << ": " << sizes;
+  }
+}
+
 TEST(Units, ReadsShares) {
   EXPECT_DOUBLE_EQ(parse_fraction("5%").value(), 0.05);
   EXPECT_DOUBLE_EQ(parse_fraction("0.05").value(), 0.05);

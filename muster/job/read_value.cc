@@ -118,10 +118,6 @@ bool ends_in_digit(std::string_view text) {
   return !text.empty() && text.back() >= '0' && text.back() <= '9';
 }
 
-// By their use; what `units.h` takes besides is written otherwise.
-const std::vector<std::string_view> kTimes{"s", "sec", "min", "h", "d", "ms", "us", "ns"};
-const std::vector<std::string_view> kSizes{"KiB", "MiB", "GiB", "TiB", "B", "kB", "MB", "GB", "TB"};
-
 std::vector<std::string_view> interval_units(const FieldRules& rules) {
   std::vector<std::string_view> units;
   const auto add = [&](Interval::Unit unit, const std::vector<std::string_view>& names) {
@@ -130,7 +126,7 @@ std::vector<std::string_view> interval_units(const FieldRules& rules) {
   };
   add(Interval::Unit::kSteps, {"steps"});
   add(Interval::Unit::kEpochs, {"epochs"});
-  add(Interval::Unit::kTime, kTimes);
+  add(Interval::Unit::kTime, usual_names(duration_units()));
   return units;
 }
 
@@ -209,7 +205,8 @@ Complaints read_value(const YamlNode& node, const FieldRules& rules, Duration& v
       return {};
     }
   }
-  return expected(node, FieldType::kDuration, rules, unit_help(node, kTimes));
+  return expected(node, FieldType::kDuration, rules,
+                  unit_help(node, usual_names(duration_units())));
 }
 
 Complaints read_value(const YamlNode& node, const FieldRules& rules, Bytes& value) {
@@ -220,7 +217,7 @@ Complaints read_value(const YamlNode& node, const FieldRules& rules, Bytes& valu
       return {};
     }
   }
-  return expected(node, FieldType::kBytes, rules, unit_help(node, kSizes));
+  return expected(node, FieldType::kBytes, rules, unit_help(node, usual_names(size_units())));
 }
 
 Complaints read_value(const YamlNode& node, const FieldRules& rules, Interval& value) {

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "muster/base/units.h"
+
 namespace muster::job {
 namespace {
 
@@ -23,7 +25,9 @@ data:
   path: /usr/share/datasets/fashion-mnist
 ```
 
-**Values** carry their units: `30s`, `5 min`, `64 MiB`, `5%`, `100 steps`, `1 epoch`.
+)";
+
+constexpr std::string_view kRules = R"(
 Booleans are `true` and `false`. Paths are relative to the folder in which muster runs.
 
 **Precedence**: flag > `--set a.b=c` > environment > `quick` (with `--quick`) > job file > default.
@@ -45,6 +49,14 @@ text that is not UTF-8, files over 1 MiB, more than 16 levels.
 **quick**: a mapping of fields to the values they take with `--quick`, such as
 `quick: {training.epochs: 2}`.
 )";
+
+std::string units_of_values() {
+  return fmt::format(
+      "**Values** carry their units: `30s`, `5 min`, `64 MiB`, `5%`, `100 steps`, `1 epoch`.\n"
+      "Durations take `{}`, sizes `{}`.",
+      fmt::join(usual_names(duration_units()), "`, `"),
+      fmt::join(usual_names(size_units()), "`, `"));
+}
 
 std::string condition(const Field& field) {
   std::string text;
@@ -122,7 +134,7 @@ std::string help_all(const Fields& fields) {
 }
 
 std::string markdown(const Fields& fields) {
-  std::string text(kIntroduction);
+  std::string text = fmt::format("{}{}{}", kIntroduction, units_of_values(), kRules);
   for (const auto& section : fields.sections()) {
     text += fmt::format("\n## {}\n\n{}\n\n| key | value | default | meaning |\n|---|---|---|---|\n",
                         title_of(section), section.doc);

@@ -22,6 +22,14 @@ std::string quantity_pattern(const std::vector<std::string_view>& units) {
   return fmt::format("{} *({})", kNumber, fmt::join(units, "|"));
 }
 
+// A number alone is refused in a job file.
+std::string quantity_pattern(std::span<const QuantityUnit> units) {
+  std::vector<std::string_view> names;
+  for (const QuantityUnit& unit : units)
+    if (!unit.name.empty()) names.push_back(unit.name);
+  return quantity_pattern(names);
+}
+
 void add_limits(Json& schema, const FieldRules& rules) {
   if (std::isfinite(rules.min)) schema["minimum"] = rules.min;
   if (std::isfinite(rules.above)) schema["exclusiveMinimum"] = rules.above;
@@ -49,7 +57,7 @@ std::string pattern_of(Interval::Unit unit) {
     case Interval::Unit::kSteps:
       return "(0|[1-9][0-9]*)(\\.0*)? *steps?";
     case Interval::Unit::kEpochs:
-      return quantity_pattern({"epochs?"});
+      return quantity_pattern(std::vector<std::string_view>{"epochs?"});
     case Interval::Unit::kFraction:
       return percentage_pattern(true) + " *%";
     case Interval::Unit::kTime:
@@ -72,7 +80,7 @@ std::string interval_pattern(const FieldRules& rules) {
 }
 
 // Of a duration or a size; where 0 is too little, with a digit that is not.
-Json quantity(const std::vector<std::string_view>& units, const FieldRules& rules) {
+Json quantity(std::span<const QuantityUnit> units, const FieldRules& rules) {
   const bool takes_nothing = rules.min <= 0 && rules.above < 0;
   return matching(
       fmt::format("^{}{}$", takes_nothing ? "" : "(?=.*[1-9])", quantity_pattern(units)));

@@ -44,6 +44,17 @@ std::string percent(double share) {
   return fmt::format("{}%", share * 100);
 }
 
+// In the largest unit that it is a whole number of.
+std::string in_whole_units(std::uint64_t count, std::span<const QuantityUnit> units) {
+  const QuantityUnit* largest = nullptr;
+  for (const QuantityUnit& unit : units) {
+    const bool fits = count % static_cast<std::uint64_t>(unit.size) == 0;
+    if (unit.use == QuantityUnit::Use::kWritten && fits && (!largest || unit.size > largest->size))
+      largest = &unit;
+  }
+  return fmt::format("{} {}", count / static_cast<std::uint64_t>(largest->size), largest->name);
+}
+
 std::string counted(double amount, std::string_view unit) {
   return fmt::format("{} {}{}", amount, unit, amount == 1 ? "" : "s");
 }
@@ -80,30 +91,13 @@ Result<Interval> parse_interval(std::string_view text) {
 }
 
 std::string to_string(Duration duration) {
-  struct Unit {
-    Duration length;
-    std::string_view name;
-  };
-  using namespace std::chrono_literals;
-  static constexpr Unit kUnits[] = {{1h, "h"}, {1min, "min"}, {1s, "s"}, {1ms, "ms"}, {1us, "us"}};
-  for (const auto& [length, name] : kUnits) {
-    if (duration.count() != 0 && duration % length == Duration(0)) {
-      return fmt::format("{} {}", duration / length, name);
-    }
-  }
-  return duration.count() == 0 ? "0 s" : fmt::format("{} ns", duration.count());
+  if (duration == Duration::zero()) return "0 s";
+  if (duration < Duration::zero()) return "-" + to_string(-duration);
+  return in_whole_units(static_cast<std::uint64_t>(duration.count()), duration_units());
 }
 
 std::string to_string(Bytes bytes) {
-  static constexpr std::string_view kUnits[] = {"KiB", "MiB", "GiB", "TiB"};
-  std::uint64_t count = bytes.count;
-  std::string_view unit;
-  for (const auto larger : kUnits) {
-    if (count == 0 || count % 1024 != 0) break;
-    count /= 1024;
-    unit = larger;
-  }
-  return unit.empty() ? fmt::format("{} B", count) : fmt::format("{} {}", count, unit);
+  return bytes.count == 0 ? "0 B" : in_whole_units(bytes.count, size_units());
 }
 
 std::string to_string(const Interval& interval) {

@@ -64,9 +64,13 @@ TEST(Values, PrintInTheLargestUnitThatFits) {
   EXPECT_EQ(to_string(Duration(2h)), "2 h");
   EXPECT_EQ(to_string(Duration(0s)), "0 s");
   EXPECT_EQ(to_string(Duration(1500us)), "1500 us");
+  EXPECT_EQ(to_string(Duration(48h)), "48 h");
+  EXPECT_EQ(to_string(Duration(7)), "7 ns");
+  EXPECT_EQ(to_string(Duration(-90s)), "-90 s");
   EXPECT_EQ(to_string(Bytes{3 << 20}), "3 MiB");
   EXPECT_EQ(to_string(Bytes{1500}), "1500 B");
   EXPECT_EQ(to_string(Bytes{0}), "0 B");
+  EXPECT_EQ(to_string(Bytes{std::uint64_t{3} << 50}), "3072 TiB");
 }
 
 }  // namespace
