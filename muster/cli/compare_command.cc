@@ -141,9 +141,15 @@ Result<std::vector<job::Job>> load_all(const CompareArguments& arguments,
   return fail(ErrorCode::kInvalid, errors);
 }
 
+struct Outcome {
+  std::vector<observe::ComparedRun> runs;
+  bool left_something = false;      // one of them did
+  ExitCode code = ExitCode::kDone;  // of the first that did not end well
+};
+
 // Reads what the run left; of one that left nothing, that it failed.
-observe::ComparedRun look_at(const std::string& name, const job::JobSpec& job, ExitCode code,
-                             Files& files) {
+void add_run(Outcome& outcome, const std::string& name, const job::JobSpec& job, ExitCode code,
+             Files& files) {
   const auto run = observe::RunFolder::open(files, Path(job.run_folder) / job.name / "latest");
   auto read = run ? compared_run(name, *run, files) : Result<observe::ComparedRun>(run.error());
   observe::ComparedRun compared;
@@ -154,15 +160,12 @@ observe::ComparedRun look_at(const std::string& name, const job::JobSpec& job, E
     compared.run.ended.reason = read.error().message;
   }
   compared.run.ended.completed = compared.run.ended.completed && code == ExitCode::kDone;
-  return compared;
+  outcome.left_something = outcome.left_something || read.has_value();
+  outcome.runs.push_back(std::move(compared));
+  if (outcome.code == ExitCode::kDone) outcome.code = code;
 }
 
 bool was_stopped(ExitCode code) { return static_cast<int>(code) > 128; }
-
-struct Outcome {
-  std::vector<observe::ComparedRun> runs;
-  ExitCode code = ExitCode::kDone;  // of the first that did not end well
-};
 
 // One after the other; what one of them does wrong is no reason not to try the next.
 Outcome train_all(const std::vector<Variant>& variants, std::vector<job::Job>& jobs,
@@ -184,8 +187,7 @@ Outcome train_all(const std::vector<Variant>& variants, std::vector<job::Job>& j
     options.console = console_options(job, context);
     const auto launched = app::launch(jobs[i], options, context.logger());
     const ExitCode code = launched ? *launched : report(context, launched.error());
-    outcome.runs.push_back(look_at(variants[i].name, job, code, context.files));
-    if (outcome.code == ExitCode::kDone) outcome.code = code;
+    add_run(outcome, variants[i].name, job, code, context.files);
     if (was_stopped(code)) break;
   }
   return outcome;
@@ -202,6 +204,7 @@ Status conclude(const Outcome& outcome, const std::string& name, const Path& fol
   MUSTER_TRY(write_atomically(
       context.files, folder / "comparison.html",
       observe::render_comparison(fmt::format("{} compared", name), outcome.runs, folder)));
+  if (outcome.left_something) MUSTER_TRY(observe::point_latest_at(context.files, folder));
   if (context.log == LogFormat::kJson) {
     context.out << json_line(json);
   } else {
@@ -227,7 +230,6 @@ Result<ExitCode> compare(const CompareArguments& arguments, Context& context) {
   MUSTER_ASSIGN(const Path folder,
                 observe::create_stamped_folder(context.files, parent, context.clock.wall(),
                                                system_entropy()));
-  MUSTER_TRY(observe::point_latest_at(context.files, folder));
   const Outcome outcome = train_all(variants, jobs, folder, worker, context);
   MUSTER_TRY(conclude(outcome, name, folder, context));
   return outcome.code;

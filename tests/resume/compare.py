@@ -1,5 +1,7 @@
 """`muster compare`: one job trained in several ways, and what it says of them is what they left behind."""
 import json
+import signal
+import socket
 import subprocess
 
 import runs
@@ -11,6 +13,31 @@ def compare(job, *flags):
     done = subprocess.run([arguments.muster, "compare", str(job), "--workers", "2", *flags],
                           capture_output=True, text=True, timeout=runs.DEADLINE)
     return done.returncode, done.stdout, done.stderr
+
+
+def folders(parent):
+    return {path for path in parent.iterdir() if not path.is_symlink()}
+
+
+def moves_once_there_is_something_to_show(parent, job):
+    """`latest` is the comparison before this one until this one can be looked at, and stays so where nothing came of
+    it."""
+    before, known = (parent / "latest").readlink(), folders(parent)
+    endless = runs.command(arguments.muster, "compare", job, "--workers", 1, "--strategies", "data",
+                           *runs.settings("training.max_steps=1000000", *runs.UNTIL_STOPPED))
+    runs.wait_for(lambda: any(list(new.glob("data/*/metrics.jsonl")) for new in folders(parent) - known), "a step")
+    made, = folders(parent) - known
+    assert (parent / "latest").readlink() == before, "nothing has come of it yet"
+    endless.send_signal(signal.SIGTERM)
+    code, output = runs.finish(endless)
+    assert code == 128 + signal.SIGTERM, output
+    assert str((parent / "latest").readlink()) == made.name, output
+    assert (parent / "latest" / "comparison.html").exists(), output
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        code, output, errors = compare(job, "--strategies", "data", "--set",
+                                       f"prometheus.listen=127.0.0.1:{taken.getsockname()[1]}")
+    assert code == 3 and "prometheus.listen" in errors, output + errors
+    assert str((parent / "latest").readlink()) == made.name, output + errors
 
 
 with runs.workplace() as folder:
@@ -52,6 +79,8 @@ with runs.workplace() as folder:
         assert abs(told[name]["loss"] - told["data"]["loss"]) < 1e-3, told
     assert told["zero1"]["bytes_on_wire"] < told["zero2"]["bytes_on_wire"] < told["zero3"]["bytes_on_wire"], told
     job = runs.write_job(folder, "mlp", steps=40)
+
+    moves_once_there_is_something_to_show(folder / "runs" / "tiny.compare", job)
 
     # A way whose numbers run away is found out by the workers: the others are trained all the same.
     code, output, _ = compare(job, "--variant", "bad: optimizer.learning_rate=1e30",
