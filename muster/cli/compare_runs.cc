@@ -164,7 +164,7 @@ void add_compare_runs_command(CLI::App& runs, Context& context) {
   constexpr int kMost = 6;  // as many as there are colours
   command
       .add_option("RUN", arguments->names,
-                  "Runs: their folders, their ids, or names of jobs for the newest")
+                  "Runs: their folders, their ids, names of jobs for the newest, or latest")
       ->required()
       ->expected(2, kMost)
       ->type_name("");

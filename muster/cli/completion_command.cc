@@ -165,8 +165,8 @@ _{name}_offers() {{
   if [[ "$word" == -* ]]; then
     files=0
   elif ((runs)); then
-    # Jobs, for the newest run of each, and ids.
-    offered+=($("$program" runs 2>/dev/null | awk 'NR > 1 {{ print $1; print $2 }}' | sort -u))
+    # Jobs, for the newest run of each, ids, and the newest of all.
+    offered+=($("$program" runs 2>/dev/null | awk 'NR > 1 {{ print $1; print $2; print "latest" }}' | sort -u))
   fi
 }}
 )sh",

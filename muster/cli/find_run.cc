@@ -40,6 +40,7 @@ Error unknown_run(const std::string& word, const std::vector<RunFolder>& all, co
                             "runs` lists what there is",
                             word));
   std::vector<std::string> names;
+  if (!all.empty()) names.emplace_back(kLatestRun);
   for (const RunFolder& run : all) {
     const observe::RunName name = observe::name_of(run.root());
     names.insert(names.end(), {name.job, name.id, name.leaf});
@@ -64,7 +65,7 @@ void add_run_folder_option(CLI::App& command, std::string& runs) {
 void add_run_arguments(CLI::App& command, RunArguments& arguments) {
   command
       .add_option("RUN", arguments.run,
-                  "A run: its folder, its id, or the name of a job for its newest")
+                  "A run: its folder, its id, the name of a job for its newest, or latest")
       ->required()
       ->type_name("");
   add_run_folder_option(command, arguments.runs);
@@ -90,6 +91,7 @@ Result<RunFolder> find_run(const RunArguments& arguments, Context& context) {
   for (const auto part : {&observe::RunName::leaf, &observe::RunName::id, &observe::RunName::job}) {
     if (const auto found = is_meant(part); found != all.end()) return std::move(*found);
   }
+  if (arguments.run == kLatestRun && !all.empty()) return std::move(all.front());
   return unknown_run(arguments.run, all, runs, context.files.exists(arguments.run));
 }
 

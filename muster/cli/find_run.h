@@ -1,7 +1,8 @@
 #pragma once
-// What commands about a run have in common: RUN as a path, an id, or the name of a job.
+// What commands about a run have in common: RUN as a path, an id, the name of a job, or `latest`.
 
 #include <string>
+#include <string_view>
 
 #include "muster/cli/context.h"
 #include "muster/observe/run_folder.h"
@@ -25,8 +26,9 @@ void add_run_folder_option(CLI::App& command, std::string& runs);
 Path runs_folder(const std::string& option, const Context& context);
 
 // A path to a run, or to a job's folder with its `latest`; an id, or a folder's name; the name of a
-// job, of which the newest. The root says where it really is, not `latest`. kNotFound, with the
-// nearest one that there is.
+// job, of which the newest; `latest`, the newest of all. The root says where it really is, not
+// `latest`. kNotFound, with the nearest one that there is.
+constexpr std::string_view kLatestRun = "latest";
 Result<observe::RunFolder> find_run(const RunArguments& arguments, Context& context);
 
 }  // namespace muster::cli

@@ -1,6 +1,7 @@
 #include "muster/cli/runs_command.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -10,6 +11,7 @@
 #include <string_view>
 
 #include "muster/base/text_width.h"
+#include "muster/base/units.h"
 #include "muster/cli/application.h"
 #include "muster/cli/compare_runs.h"
 #include "muster/cli/find_run.h"
@@ -83,6 +85,28 @@ std::string table(const std::vector<RunInfo>& runs, std::size_t width) {
   return observe::aligned(lines, kWords, width);
 }
 
+// Of runs that there are, none of which has passed: what is wrong with the job's name, if it is
+// that.
+std::string none_passes(const RunFilter& filter, const std::vector<observe::RunFolder>& found,
+                        const Path& folder) {
+  const std::string where = fmt::format("among the {} in {}", found.size(), folder.native());
+  std::vector<std::string> jobs;
+  for (const auto& run : found) jobs.push_back(observe::name_of(run.root()).job);
+  std::ranges::sort(jobs);
+  jobs.erase(std::ranges::unique(jobs).begin(), jobs.end());
+  if (filter.job.empty() || std::ranges::binary_search(jobs, filter.job))
+    return fmt::format("no such run {}\n", where);
+  const std::vector<std::string_view> known(jobs.begin(), jobs.end());
+  const std::string near = nearest(filter.job, known);
+  if (!near.empty())
+    return fmt::format("no run of a job `{}` {}; did you mean `{}`?\n", filter.job, where, near);
+  constexpr std::size_t kMost = 8;
+  const std::size_t more = jobs.size() - std::min(jobs.size(), kMost);
+  jobs.resize(jobs.size() - more);
+  return fmt::format("no run of a job `{}` {}, which are of {}{}\n", filter.job, where,
+                     fmt::join(jobs, ", "), more == 0 ? "" : fmt::format(" and {} more", more));
+}
+
 ExitCode list(const RunsArguments& arguments, Context& context) {
   if (const Status valid = check_filter(arguments.filter, *context.fields); !valid)
     return report(context, valid.error());
@@ -106,8 +130,7 @@ ExitCode list(const RunsArguments& arguments, Context& context) {
     context.out << (found.empty() ? fmt::format("no runs in {} yet: `muster train JOB` makes one; "
                                                 "--run-folder says where others are\n",
                                                 folder.native())
-                                  : fmt::format("no such run among the {} in {}\n", found.size(),
-                                                folder.native()));
+                                  : none_passes(arguments.filter, found, folder));
   } else {
     context.out << table(runs, context.width_of_out());
   }

@@ -25,6 +25,7 @@ struct SampleRun {
   std::string rate = "0.1";
   observe::RunState state = observe::RunState::kFinished;
   double loss = 0.5;
+  std::string job = "tiny";
 };
 
 class RunsCommandTest : public ::testing::Test {
@@ -38,7 +39,7 @@ class RunsCommandTest : public ::testing::Test {
   }
 
   void add(const SampleRun& sample) {
-    const Path root = folder_ / "runs/tiny" / sample.leaf;
+    const Path root = folder_ / "runs" / sample.job / sample.leaf;
     std::filesystem::create_directories(root / "logs");
     const auto run = *observe::RunFolder::open(files_, root);
     write(run.resolved_job(),
@@ -103,6 +104,11 @@ TEST_F(RunsCommandTest, FiltersByJobStateAndValues) {
   EXPECT_EQ(muster({"runs", "--state", "lost"}), ExitCode::kUsage);
   EXPECT_THAT(err_.str(), HasSubstr("expected running, finished, stopped or failed, found `lost`"));
   EXPECT_EQ(muster({"runs", "--job", "large"}), ExitCode::kDone);
+  EXPECT_EQ(out_.str(), "no run of a job `large` among the 2 in " + (folder_ / "runs").native() +
+                            ", which are of tiny\n");
+  EXPECT_EQ(muster({"runs", "--job", "tiiny"}), ExitCode::kDone);
+  EXPECT_THAT(out_.str(), HasSubstr("did you mean `tiny`?"));
+  EXPECT_EQ(muster({"runs", "--job", "tiny", "--state", "stopped"}), ExitCode::kDone);
   EXPECT_THAT(out_.str(), HasSubstr("no such run among the 2 in "));
 }
 
@@ -165,6 +171,20 @@ TEST_F(RunsCommandTest, JobsThatCannotBeReadAreNotTheSame) {
                                 HasSubstr("train/loss             0.5         0.25\n")));
   EXPECT_EQ(muster({"runs", "compare", "3f09a1", "0ab3c1", "--json"}), ExitCode::kDone);
   EXPECT_TRUE(nlohmann::json::parse(out_.str()).at("differences").is_null());
+}
+
+TEST_F(RunsCommandTest, LatestIsTheNewestRunOfAll) {
+  const auto status = [&] {
+    EXPECT_EQ(muster({"status", "latest"}), ExitCode::kDone) << err_.str();
+    return out_.str().substr(0, out_.str().find(" in "));
+  };
+  EXPECT_EQ(status(), "tiny 0ab3c1");
+  add({.leaf = "20261125T001836Z-111111", .job = "other"});
+  EXPECT_EQ(status(), "other 111111");
+  EXPECT_EQ(muster({"status", "lates"}), ExitCode::kEnvironment);
+  EXPECT_THAT(err_.str(), HasSubstr("did you mean `latest`?"));
+  EXPECT_EQ(muster({"status", "latest", "--run-folder", (folder_ / "none").native()}),
+            ExitCode::kEnvironment);
 }
 
 TEST_F(RunsCommandTest, ARunIsAPathAnIdOrTheNameOfAJob) {
