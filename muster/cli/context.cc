@@ -34,6 +34,12 @@ bool is_excerpt(std::string_view line) {
   return bar != line.npos && bar > 0 && line.substr(bar - 1).starts_with(" |");
 }
 
+void tell_line(Context& context, std::string_view level, const std::string& message) {
+  context.err << (context.log == LogFormat::kJson
+                      ? json_line({{"level", level}, {"message", message}})
+                      : context.fitted_to_err(fmt::format("{}: {}", level, message)) + "\n");
+}
+
 }  // namespace
 
 std::vector<Path> Context::program_folders() const {
@@ -112,11 +118,8 @@ ExitCode report(Context& context, const Error& error, ExitCode code) {
   return code;
 }
 
-void warn(Context& context, const std::string& message) {
-  context.err << (context.log == LogFormat::kJson
-                      ? json_line({{"level", "warning"}, {"message", message}})
-                      : context.fitted_to_err("warning: " + message) + "\n");
-}
+void warn(Context& context, const std::string& message) { tell_line(context, "warning", message); }
+void note(Context& context, const std::string& message) { tell_line(context, "note", message); }
 
 Path worker_path(const Context& context) {
   return context.is_worker ? context.program : context.program.parent_path() / "muster-worker";

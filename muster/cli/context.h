@@ -67,6 +67,7 @@ ExitCode conclude(Context& context, const Status& status);
 
 // A line on `err` of what is no error, as text or as one JSON object.
 void warn(Context& context, const std::string& message);
+void note(Context& context, const std::string& message);  // the same of what may well be meant
 
 // The program of training processes; worker_program() is kUnavailable where it cannot be started.
 Path worker_path(const Context& context);

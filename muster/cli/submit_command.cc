@@ -1,6 +1,7 @@
 #include "muster/cli/submit_command.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -12,15 +13,18 @@
 #include <string_view>
 #include <system_error>
 
+#include "muster/base/lowered.h"
 #include "muster/base/random.h"
 #include "muster/base/shared_page.h"
 #include "muster/base/shell_words.h"
 #include "muster/cli/application.h"
+#include "muster/cli/image_reference.h"
 #include "muster/cli/job_arguments.h"
 #include "muster/cli/json_line.h"
 #include "muster/cli/kubernetes_manifest.h"
 #include "muster/cli/machine.h"
 #include "muster/cli/slurm_script.h"
+#include "muster/job/path_fields.h"
 
 namespace muster::cli {
 namespace {
@@ -79,6 +83,17 @@ Status check_stays(const std::string& path) {
                   path));
 }
 
+// "data.path (text.txt)", of those that say only where to go from some folder.
+std::vector<std::string> relative_paths(job::JobSpec job) {
+  std::vector<std::string> told;
+  for (const job::PathField& field : job::path_fields()) {
+    const std::string& path = field.of(job);
+    if (!path.empty() && Path(path).is_relative())
+      told.push_back(fmt::format("{} ({})", field.name, path));
+  }
+  return told;
+}
+
 // What sbatch would read as something else: it ends options at white space and quotes.
 Status check_word(std::string_view flag, const std::string& word) {
   if (word.empty() || shell_quoted(word) == word) return ok();
@@ -111,6 +126,26 @@ Result<std::vector<std::string>> sbatch_options(const SlurmArguments& arguments)
     options.push_back(option);
   }
   return options;
+}
+
+// Where sbatch has the script begin: the last that is said counts, with it and by it.
+Path folder_on_nodes(const SlurmArguments& arguments, const Context& context) {
+  constexpr std::string_view kFolder = "--chdir";
+  Path folder = context.machine.folder();
+  for (const std::string& option : arguments.options)
+    if (option.starts_with(kFolder) && option.size() > kFolder.size() + 1)
+      folder = option.substr(kFolder.size() + 1);
+  return folder;
+}
+
+// People mean the files that they see here; whether the nodes do too is the cluster's affair.
+void tell_paths_on_nodes(const SlurmArguments& arguments, const job::JobSpec& job,
+                         Context& context) {
+  const auto paths = relative_paths(job);
+  if (paths.empty()) return;
+  note(context, fmt::format("[submit] every node looks in {} for {}; it has to be a folder that "
+                            "all of them see, or the paths whole",
+                            folder_on_nodes(arguments, context).string(), fmt::join(paths, ", ")));
 }
 
 std::vector<std::string> words_of(const JobArguments& job) {
@@ -185,6 +220,7 @@ ExitCode submit_slurm(const SlurmArguments& arguments, Context& context) {
   if (!job) return job.error();
   const auto script = script_of(arguments, job->spec, context);
   if (!script) return report(context, script.error());
+  tell_paths_on_nodes(arguments, job->spec, context);
   if (!submit.dry_run) return conclude(context, submit_script(*script, context));
   context.out << *script;
   return ExitCode::kDone;
@@ -220,8 +256,37 @@ Status check_label(std::string_view flag, const std::string& name) {
       fmt::format("[submit] {}: expected small letters, digits and `-`, found `{}`", flag, name));
 }
 
+Status check_image(const std::string& image) {
+  if (is_image_reference(image)) return ok();
+  const std::string small = lowered(image);
+  return fail(ErrorCode::kInvalid,
+              fmt::format("[submit] --image: expected an image's name, with the registry before it "
+                          "and the tag behind it, as in registry.example:5000/team/muster:1, found "
+                          "`{}`{}",
+                          image,
+                          is_image_reference(small)
+                              ? fmt::format("; names have small letters only: `{}`", small)
+                              : ""));
+}
+
+// What lies here is not in a pod.
+void tell_paths_in_pods(const KubernetesArguments& arguments, job::Job job, Context& context) {
+  if (job.origins.at("run_folder").kind != job::Origin::Kind::kDefault)
+    note(context, fmt::format("[submit] run_folder ({}) does not count in pods: runs are kept in "
+                              "the volume of the claim {} (--claim), at /runs",
+                              job.spec.run_folder, arguments.claim));
+  job.spec.run_folder.clear();
+  const auto paths = relative_paths(job.spec);
+  if (paths.empty()) return;
+  warn(context, fmt::format("[submit] pods look for {} in the working folder of the image "
+                            "(WORKDIR), not in {}; where the image has it elsewhere, write the "
+                            "path in it whole, as in --set data.path=/data/text.txt",
+                            fmt::join(paths, ", "), context.machine.folder().string()));
+}
+
 Result<std::string> manifest_of(const KubernetesArguments& arguments, const job::Job& job) {
   const SubmitArguments& submit = arguments.submit;
+  MUSTER_TRY(check_image(arguments.image));
   MUSTER_TRY(check_label("--namespace", arguments.name_space));
   MUSTER_TRY(check_label("--claim", arguments.claim));
   MUSTER_ASSIGN(auto name, name_for(arguments, job.spec));
@@ -257,6 +322,7 @@ ExitCode submit_kubernetes(const KubernetesArguments& arguments, Context& contex
   if (!job) return job.error();
   const auto manifest = manifest_of(arguments, *job);
   if (!manifest) return report(context, manifest.error());
+  tell_paths_in_pods(arguments, *job, context);
   if (!submit.dry_run) return conclude(context, submit_manifest(*manifest, context));
   context.out << *manifest;
   return ExitCode::kDone;

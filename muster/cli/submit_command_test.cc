@@ -147,5 +147,43 @@ TEST_F(SubmitCommandTest, NamesThatKubernetesDoesNotTakeAreRefused) {
   EXPECT_THAT(err_.str(), HasSubstr("--image is required"));
 }
 
+TEST_F(SubmitCommandTest, WhatIsNoImageIsRefused) {
+  for (const std::string image : {"x y", "", "r/muster:", "https://r/muster"}) {
+    EXPECT_EQ(submit({"k8s", job_, "--image", image, "--dry-run"}), ExitCode::kUsage) << image;
+    EXPECT_THAT(err_.str(), AllOf(HasSubstr("[submit] --image: expected an image's name"),
+                                  HasSubstr("found `" + image + "`")));
+    EXPECT_EQ(out_.str(), "");
+  }
+  EXPECT_EQ(submit({"k8s", job_, "--image", "r/Muster:A", "--dry-run"}), ExitCode::kUsage);
+  EXPECT_THAT(err_.str(), HasSubstr("small letters only: `r/muster:a`"));
+}
+
+TEST_F(SubmitCommandTest, OfPathsThatBeginSomewhereItIsToldWhereThatIs) {
+  const std::string here = machine_.folder().native();
+  const std::vector<std::string> slurm = {"slurm", job_, "--dry-run"};
+  EXPECT_EQ(submit(slurm), ExitCode::kDone);
+  EXPECT_EQ(err_.str().substr(0, err_.str().find(';')),
+            "note: [submit] every node looks in " + here +
+                " for data.path (text.txt), run_folder (runs)");
+  EXPECT_THAT(out_.str(), StartsWith("#!/bin/bash\n"));
+  EXPECT_EQ(submit({"slurm", job_, "--dry-run", "--sbatch=--chdir=/work"}), ExitCode::kDone);
+  EXPECT_THAT(err_.str(), HasSubstr("every node looks in /work for "));
+  EXPECT_EQ(submit({"slurm", job_, "--dry-run", "--set", "data.path=/data/text.txt", "--set",
+                    "run_folder=/runs"}),
+            ExitCode::kDone);
+  EXPECT_EQ(err_.str(), "");
+
+  const std::vector<std::string> pods = {"k8s", job_, "--image", "muster", "--dry-run"};
+  EXPECT_EQ(submit(pods), ExitCode::kDone);
+  EXPECT_THAT(err_.str(), StartsWith("warning: [submit] pods look for data.path (text.txt) in the "
+                                     "working folder of the image (WORKDIR), not in " +
+                                     here));
+  EXPECT_EQ(submit({"k8s", job_, "--image", "muster", "--dry-run", "--set",
+                    "data.path=/data/text.txt", "--set", "run_folder=out"}),
+            ExitCode::kDone);
+  EXPECT_THAT(err_.str(), StartsWith("note: [submit] run_folder (out) does not count in pods"));
+  EXPECT_EQ(err_.str().find("warning"), std::string::npos) << err_.str();
+}
+
 }  // namespace
 }  // namespace muster::cli

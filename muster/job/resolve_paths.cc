@@ -1,9 +1,7 @@
 #include <fmt/format.h>
 
-#include <array>
-#include <utility>
-
 #include "muster/job/draft.h"
+#include "muster/job/path_fields.h"
 
 namespace muster::job {
 namespace {
@@ -25,21 +23,7 @@ void expand_home(Draft& draft, std::string_view field, std::string& path) {
 
 void resolve_paths(Draft& draft) {
   JobSpec& job = draft.spec;
-  const std::array<std::pair<std::string_view, std::string*>, 13> paths = {
-      {{"data.path", &job.data.path},
-       {"data.validation_path", &job.data.validation_path},
-       {"data.cache", &job.data.cache},
-       {"optimizer.offload_folder", &job.optimizer.offload_folder},
-       {"model.weights", &job.model.weights},
-       {"preemption.file", &job.preemption.file},
-       {"autoscaling.file", &job.autoscaling.file},
-       {"prometheus.token_file", &job.prometheus.token_file},
-       {"prometheus.certificate", &job.prometheus.certificate},
-       {"prometheus.key", &job.prometheus.key},
-       {"mlflow.token_file", &job.mlflow.token_file},
-       {"mlflow.certificate", &job.mlflow.certificate},
-       {"run_folder", &job.run_folder}}};
-  for (const auto& [field, path] : paths) expand_home(draft, field, *path);
+  for (const PathField& field : path_fields()) expand_home(draft, field.name, field.of(job));
   if (job.run_folder.empty())
     draft.complain({"run_folder"}, "run_folder: expected a folder, found empty text",
                    "`.` is the one where muster is started");
