@@ -4,6 +4,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <iterator>
+#include <set>
+#include <sstream>
+
+#include "muster/base/text_width.h"
 
 namespace muster::cli {
 namespace {
@@ -51,10 +56,57 @@ TEST(TopView, ShowsRateAndEachWorkerInOrderOfRanks) {
             "here     1       1  101   401  120.0 MiB   0 %     80 %  10 %    10 %    0 %\n");
 }
 
-TEST(TopView, LinesAreNoLongerThanTheTerminalAndCharactersWhole) {
+TEST(TopView, ANarrowTerminalShowsWhatIsNeededMostAndNumbersWhole) {
   TopView view = sample();
-  view.run.name.job = "größer";
-  EXPECT_EQ(top_text(view, {.width = 5}).substr(0, 9), "größe\n1");
+  view.workers[0].host = view.workers[1].host = "node7.somewhere.example";
+  EXPECT_EQ(top_text(view, {.width = 39}),
+            "tiny 3f09a1  running  step 400\n"
+            "  loss 0.5\n"
+            "1,234 samples/s, 100 ms a step\n"
+            "step: forward 40 %  update 5 %\n"
+            "\n"
+            "worker  step     memory  compute  wait\n"
+            "     0   401  120.0 MiB     75 %  10 %\n"
+            "     1   401  120.0 MiB     80 %  10 %\n");
+  EXPECT_EQ(top_text(view, {.width = 20}),
+            "tiny 3f09a1  running\n"
+            "  step 400  loss 0.5\n"
+            "1,234 samples/s,\n"
+            "  100 ms a step\n"
+            "step: forward 40 %\n"
+            "  update 5 %\n"
+            "\n"
+            "worker  step  wait\n"
+            "     0   401  10 %\n"
+            "     1   401  10 %\n");
+}
+
+TEST(TopView, AtAnyWidthLinesFitAndHoldWordsOfTheWholeText) {
+  TopView view = sample();
+  view.run.name.job = "größer-als-alle-anderen";
+  view.run.outline.slow = {"worker 0 (pid 100 on here) computes 2.0 × slower than the others"};
+  const auto words_of = [](std::string text) {
+    std::ranges::replace(text, '\n', ' ');
+    std::istringstream words(text);
+    return std::set<std::string>(std::istream_iterator<std::string>(words), {});
+  };
+  std::set<std::string> known = words_of(top_text(view, {.width = 1000}));
+  for (int width = 20; width < 120; ++width) {
+    const std::string text = top_text(view, {.width = width});
+    std::istringstream lines(text);
+    for (std::string line; std::getline(lines, line);)
+      EXPECT_LE(display_width(line), static_cast<std::size_t>(width)) << line;
+    for (const std::string& word : words_of(text))
+      EXPECT_TRUE(known.contains(word) || word.ends_with("…") || word == "×") << width << word;
+    EXPECT_THAT(text, HasSubstr(" 3f09a1")) << width;
+    EXPECT_THAT(text, HasSubstr("1,234 samples/s")) << width;
+  }
+  for (int width = 0; width < 20; ++width) {
+    std::istringstream lines(top_text(view, {.width = width}));
+    for (std::string line; std::getline(lines, line);)
+      EXPECT_LE(display_width(line), static_cast<std::size_t>(width)) << line;
+  }
+  EXPECT_EQ(top_text(view, {.width = 5}).substr(0, 7), "größe");
 }
 
 TEST(TopView, IsNoTallerThanTheTerminalAndTellsHowManyWorkersAreNotShown) {
