@@ -48,6 +48,15 @@ std::string measured_text(const RunInfo& run) {
   return text;
 }
 
+// One that is not asked yet owes no answer.
+std::string phase_of(const app::DebugWorker& worker) {
+  if (!worker.phase.empty()) return worker.phase;
+  const bool owes = worker.starting && !worker.dump && !worker.waits_to_begin && worker.pid > 0;
+  if (!owes) return "not begun";
+  return "not begun, and has not answered yet" +
+         (worker.state.empty() ? std::string() : "; " + worker.state);
+}
+
 std::string workers_text(const RunStatus& status) {
   if (!status.workers) {
     const auto& started = status.run.outline.started;
@@ -56,7 +65,7 @@ std::string workers_text(const RunStatus& status) {
   std::string text = observe::grouped(std::ssize(status.workers->workers)) + "\n";
   for (const app::DebugWorker& worker : status.workers->workers) {
     text += fmt::format("    worker {} ({}): step {}, {}\n", worker.worker, app::place_of(worker),
-                        worker.step, worker.phase.empty() ? "not begun" : worker.phase);
+                        worker.step, phase_of(worker));
   }
   text.pop_back();
   return text;

@@ -86,6 +86,22 @@ TEST(RunStatus, WhoIsStartingIsNotLate) {
   EXPECT_THAT(status_text(status), HasSubstr("  late     nobody\n"));
 }
 
+TEST(RunStatus, SaysWhoHasJoinedAndNotAnsweredYet) {
+  RunStatus status = running();
+  app::DebugWorker& one = status.workers->workers[1];
+  one.starting = true;
+  one.phase.clear();
+  one.step = 0;
+  EXPECT_THAT(status_text(status), HasSubstr("(pid 101 on here): step 0, not begun\n"));
+  one.dump.reset();
+  one.state = "its process is asleep";
+  EXPECT_THAT(status_text(status),
+              HasSubstr("(pid 101 on here): step 0, not begun, and has not answered yet; its "
+                        "process is asleep\n"));
+  one.waits_to_begin = true;  // it is asked once all have joined
+  EXPECT_THAT(status_text(status), HasSubstr("(pid 101 on here): step 0, not begun\n"));
+}
+
 TEST(RunStatus, ACollectiveOfThisMomentIsNotLate) {
   RunStatus status = running();
   for (app::DebugWorker& one : status.workers->workers) {

@@ -88,6 +88,9 @@ struct LaunchSpec {
   // From a signal until some worker is at something that a step may follow; then all end at once,
   // as one may wait for its data for ever.
   Duration begin_patience = std::chrono::seconds(5);
+  // For the answers of workers that are asked where they are: the stacks of many threads need a
+  // while. On SIGUSR2 those that have not begun are not waited for so long.
+  Duration dump_patience = std::chrono::seconds(3);
   std::optional<net::Address> listen;  // for workers of other hosts; none: this host's
   Path credentials;      // file in which those find "host:port credentials"; empty: none may come
   RemoteWorkers remote;  // `listen` is where they come

@@ -174,7 +174,9 @@ class LocalJob {
   std::optional<Generation> looked_into_;  // in which somebody did not answer
   std::map<std::int32_t, Bytes> dumps_;
   std::map<std::int32_t, std::string> processes_;  // when they were asked
+  TimePoint asked_at_{};
   net::Registration dump_timer_;
+  net::Registration start_dump_timer_;  // until which who has not begun may answer
 };
 
 }  // namespace muster::cluster

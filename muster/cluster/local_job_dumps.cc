@@ -8,8 +8,9 @@
 namespace muster::cluster {
 namespace {
 
-// How long an answer to "where are you" may take; the stacks of many threads need a while.
-constexpr Duration kDumps = std::chrono::seconds(3);
+// For the answer of who has joined and not begun to train: it may be busy, and holds nobody up.
+// Whoever asks is told so, and not kept waiting.
+constexpr Duration kDumpsAtTheStart = std::chrono::milliseconds(500);
 
 }  // namespace
 
@@ -25,8 +26,13 @@ void LocalJob::ask_for_dumps(DumpOccasion occasion) {
                              ? ""
                              : describe_process(worker->pid());
   coordinator_->broadcast(Dump{.stacks = !failure});
-  if (!failure) dump_timer_ = loop_.call_at(loop_.clock().now() + kDumps, [this] { tell_dumps(); });
-  if (occasion == DumpOccasion::kAsked) tell_dumps_if_complete();  // nobody may have joined yet
+  asked_at_ = loop_.clock().now();
+  if (!failure)
+    dump_timer_ = loop_.call_at(asked_at_ + spec_.dump_patience, [this] { tell_dumps(); });
+  if (occasion != DumpOccasion::kAsked) return;
+  start_dump_timer_ =
+      loop_.call_at(asked_at_ + kDumpsAtTheStart, [this] { tell_dumps_if_complete(); });
+  tell_dumps_if_complete();  // nobody may have joined yet
 }
 
 // In this generation, or in the one before it, of which this is a second try by the same workers.
@@ -61,10 +67,12 @@ bool LocalJob::cannot_answer(const WorkerProcess& worker) { return !worker.evide
 // Who is lost is not heard any more.
 void LocalJob::tell_dumps_if_complete() {
   if (!asked_ || asked_ == DumpOccasion::kFailure) return;
+  const bool waits_for_all =
+      asked_ != DumpOccasion::kAsked || loop_.clock().now() < asked_at_ + kDumpsAtTheStart;
   const bool complete = std::ranges::all_of(workers_, [&](const auto& entry) {
     const auto& [number, each] = entry;
     return each->ended() || each->evidence.lost || each->written_off || cannot_answer(*each) ||
-           dumps_.contains(number);
+           dumps_.contains(number) || (!waits_for_all && each->where().phase.empty());
   });
   if (complete) tell_dumps();
 }

@@ -57,6 +57,7 @@ TEST_F(LocalLauncher, ASignalBeforeAnythingHasBegunDoesNotWaitForIt) {
 TEST_F(LocalLauncher, WhoHasNotBegunIsStartingWhenItIsAskedWhereItIs) {
   for (const char* act : {"stay_out", "never_begin"}) {
     spec_.begin_patience = std::chrono::seconds(1);
+    spec_.dump_patience = muster::testing::kHang;  // nobody who has not begun is waited for so long
     watcher_.starting.clear();
     watcher_.then = [](Watcher&) { std::raise(SIGUSR2); };
     bool asked = false;
