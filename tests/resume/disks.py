@@ -113,6 +113,49 @@ def started_on_a_full_disk(muster, folder):
 
 
 @mounts
+def no_file_for_what_is_measured(muster, folder):
+    """The file system has room for the run's folder, but not for the last of the files that its numbers go to: no run
+    begins, nothing is left of it, and `latest` is the run before."""
+    job = runs.write_job(folder, "mlp")
+    before_it = 6  # of a run: its folder, logs, checkpoints, the lock, metrics.jsonl, ledger.jsonl
+    code, output = on_disk(folder, "8m", muster, job, f"""
+        $train >{folder}/first || exit 74
+        before=$(readlink $latest)
+        used=$(($(stat -f -c %c $small) - $(stat -f -c %d $small)))
+        mount -o remount,nr_inodes=$((used + {before_it})) $small || exit 75
+        $train; code=$?
+        [ "$(readlink $latest)" = $before ] || exit 73
+        echo runs: $(cd $small/tiny && echo 2*)
+        exit $code""")
+    expect(code, 3, output, "cannot be recorded", "events.out.tfevents.", "No space left on device", "run_folder")
+    assert len(re.search(r"^runs: (.*)$", output, re.M)[1].split()) == 1, f"half a run was left: {output}"
+    assert " step " not in output, output
+
+
+def something_in_the_place_of_what_is_measured(muster, folder):
+    """A run that could not be recorded does not go on, and stays as it was."""
+    job = runs.write_job(folder, "mlp", steps=40)
+    runs.train(muster, job)
+    run = runs.latest(folder)
+    for name, place, flags, cure in (("metrics.jsonl", run / "metrics.jsonl", (), "name another run_folder"),
+                                     ("trace", run / "trace", ("--trace",), "train without --trace")):
+        kept = place.read_bytes() if place.exists() else None
+        place.unlink(missing_ok=True)
+        place.write_text("") if name == "trace" else place.mkdir()
+        before = {path: path.stat().st_mtime_ns for path in run.rglob("*")}
+        code, output = runs.finish(runs.start(muster, job, "--resume", *flags,
+                                              *runs.settings("training.max_steps=60")))
+        expect(code, 3, output, "cannot be recorded", f"/{name}", cure)
+        left = {path: path.stat().st_mtime_ns for path in run.rglob("*") if path.name != ".lock"}
+        assert left == {path: time for path, time in before.items() if path.name != ".lock"}, output
+        assert runs.latest(folder) == run, output
+        place.unlink() if name == "trace" else place.rmdir()
+        if kept is not None:
+            place.write_bytes(kept)
+    runs.train(muster, job, "--resume", "--trace", *runs.settings("training.max_steps=60"))
+
+
+@mounts
 def stopped_on_a_full_disk(muster, folder):
     """SIGTERM, but its checkpoint finds no room: the code is the failure's, since others retry on that of the signal."""
     job = runs.write_job(folder, "mlp", steps=1_000_000)
@@ -164,5 +207,5 @@ def unwritable(muster, folder):
     expect(code, 3, output, "run_folder", "blocked")
 
 
-play([full_disk, full_for_a_moment, started_on_a_full_disk, stopped_on_a_full_disk, checkpoints_become_unwritable,
-      unwritable])
+play([full_disk, full_for_a_moment, started_on_a_full_disk, no_file_for_what_is_measured,
+      something_in_the_place_of_what_is_measured, stopped_on_a_full_disk, checkpoints_become_unwritable, unwritable])

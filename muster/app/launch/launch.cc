@@ -15,6 +15,7 @@
 #include "muster/app/launch/places.h"
 #include "muster/app/launch/resume_check.h"
 #include "muster/app/launch/run_observer.h"
+#include "muster/app/launch/run_sinks.h"
 #include "muster/app/launch/scale_rule.h"
 #include "muster/app/launch/worker_request.h"
 #include "muster/app/version/version.h"
@@ -40,9 +41,11 @@ Result<RunFolder> folder_to_resume(Files& files, const job::Job& job, const Path
   return folder;
 }
 
-struct LockedRun {
+// One that is nobody else's now, and that can be recorded.
+struct OpenedRun {
   RunFolder folder;
   std::unique_ptr<FileLock> lock;
+  RunSinks sinks;
 };
 
 Error cannot_keep(const job::JobSpec& job, Error why) {
@@ -50,23 +53,26 @@ Error cannot_keep(const job::JobSpec& job, Error why) {
                       fmt::format("[train] run_folder: no run can be kept in {}", job.run_folder));
 }
 
-Result<std::unique_ptr<FileLock>> take_folder(Files& files, const RunFolder& folder,
-                                              const job::Job& job) {
+// Nothing of the run has changed where one of its files cannot be opened.
+Result<OpenedRun> open_run(Files& files, const RunFolder& folder, const job::Job& job,
+                           const Logger& log) {
   MUSTER_ASSIGN(auto lock, folder.lock(files));
+  MUSTER_ASSIGN(auto sinks, open_run_sinks(files, folder, job.spec.trace.enabled, log));
   MUSTER_TRY(write_atomically(files, folder.job(), job.text));
   MUSTER_TRY(write_atomically(files, folder.resolved_job(), job::to_yaml(job, true)));
-  return lock;
+  return OpenedRun{folder, std::move(lock), std::move(sinks)};
 }
 
-Result<LockedRun> new_run(Files& files, const job::Job& job) {
-  std::unique_ptr<FileLock> lock;
-  auto folder = RunFolder::create(files, job.spec.run_folder, job.spec.name, system_clock().wall(),
-                                  system_entropy(), [&](const RunFolder& made) -> Status {
-                                    MUSTER_ASSIGN(lock, take_folder(files, made, job));
-                                    return ok();
-                                  });
-  if (folder) return LockedRun{std::move(*folder), std::move(lock)};
-  return cannot_keep(job.spec, std::move(folder).error());
+Result<OpenedRun> new_run(Files& files, const job::Job& job, const Logger& log) {
+  std::optional<OpenedRun> run;
+  const auto folder =
+      RunFolder::create(files, job.spec.run_folder, job.spec.name, system_clock().wall(),
+                        system_entropy(), [&](const RunFolder& made) -> Status {
+                          MUSTER_ASSIGN(run, open_run(files, made, job, log));
+                          return ok();
+                        });
+  if (folder) return std::move(*run);
+  return cannot_keep(job.spec, folder.error());
 }
 
 // The last folder on the way to `path` that is there.
@@ -86,12 +92,11 @@ Status check_new_folder(Files& files, const job::JobSpec& job) {
   return cannot_keep(job, std::move(made).error());
 }
 
-Result<LockedRun> prepare_run(Files& files, const job::Job& job, const LaunchOptions& options,
+Result<OpenedRun> prepare_run(Files& files, const job::Job& job, const LaunchOptions& options,
                               const Logger& log) {
-  if (!options.resume) return new_run(files, job);
+  if (!options.resume) return new_run(files, job, log);
   MUSTER_ASSIGN(RunFolder folder, folder_to_resume(files, job, *options.resume, log));
-  MUSTER_ASSIGN(auto lock, take_folder(files, folder, job));
-  return LockedRun{std::move(folder), std::move(lock)};
+  return open_run(files, folder, job, log);
 }
 
 // Where workers that come from elsewhere find this launcher; nothing: none do.
@@ -323,10 +328,9 @@ Result<ExitCode> launch(const job::Job& job, const LaunchOptions& options, const
   MUSTER_TRY(check_listen_address(job.spec, places));
   MUSTER_ASSIGN(const Exposed exposed, expose_metrics(job.spec.prometheus, files));
   MUSTER_ASSIGN(const MlflowAccess access, access_to_mlflow(job.spec.mlflow, options, files, log));
-  MUSTER_ASSIGN(const LockedRun run, prepare_run(files, job, options, log));
+  MUSTER_ASSIGN(OpenedRun run, prepare_run(files, job, options, log));
   const RunFolder& folder = run.folder;
-  RunObserver observer(folder, options.console, files, log);
-  if (job.spec.trace.enabled) observer.trace();
+  RunObserver observer(folder, std::move(run.sinks), options.console, files, log);
   track(job, access, folder, options, files, observer);
   if (exposed.endpoint) observer.expose(exposed.numbers, exposed.endpoint->url() + "/metrics");
   record_environment(files, folder, {}, log);

@@ -11,14 +11,9 @@
 #include "muster/base/units.h"
 #include "muster/data/batch_advice.h"
 #include "muster/observe/gib.h"
-#include "muster/observe/line_file.h"
 #include "muster/observe/queued_sink.h"
 #include "muster/observe/record_codec.h"
 #include "muster/observe/sinks/console/lines.h"
-#include "muster/observe/sinks/jsonl/jsonl.h"
-#include "muster/observe/sinks/ledger/ledger.h"
-#include "muster/observe/sinks/tensorboard/tensorboard.h"
-#include "muster/observe/sinks/trace/trace.h"
 
 namespace muster::app {
 
@@ -64,12 +59,14 @@ std::string name_of(cluster::DumpOccasion occasion) {
 
 }  // namespace
 
-RunObserver::RunObserver(observe::RunFolder folder, const observe::ConsoleOptions& console,
-                         Files& files, Logger log)
+RunObserver::RunObserver(observe::RunFolder folder, RunSinks sinks,
+                         const observe::ConsoleOptions& console, Files& files, Logger log)
     : folder_(std::move(folder)),
       files_(files),
       log_(std::move(log)),
       terminal_(observe::open_terminal(1)),
+      trace_(std::move(sinks.trace_path)),
+      traced_(std::move(sinks.trace)),
       began_(system_clock().now()) {
   auto shown = observe::create_queued_sink(
       observe::create_console_sink(*terminal_, system_clock(), console), system_clock());
@@ -78,36 +75,11 @@ RunObserver::RunObserver(observe::RunFolder folder, const observe::ConsoleOption
     shown = recoveries_;
   }
   shown_ = hub_.subscribe(std::move(shown));
-  subscribe_files(files);
+  for (auto& sink : sinks.kept) kept_.push_back(hub_.subscribe(std::move(sink)));
   live_.emplace(files, folder_.live(), system_clock());
 }
 
 RunObserver::~RunObserver() = default;
-
-std::function<void(const Error&)> RunObserver::warns() const {
-  return [log = log_](const Error& error) { log->warn("{}", error.message); };
-}
-
-void RunObserver::keep(Result<std::shared_ptr<observe::Sink>> sink) {
-  if (!sink) return log_->warn("{}", sink.error().message);
-  kept_.push_back(hub_.subscribe(observe::create_queued_sink(std::move(*sink), system_clock())));
-}
-
-void RunObserver::subscribe_files(Files& files) {
-  const auto on_error = warns();
-  keep(observe::create_jsonl_sink(files, folder_.metrics(), system_clock(), on_error));
-  keep(observe::create_ledger_sink(files, folder_.ledger(), system_clock(), on_error));
-  keep(observe::create_tensorboard_sink(files, folder_.root(), system_clock(), on_error));
-}
-
-void RunObserver::trace() {
-  const Path path =
-      observe::free_path(files_, folder_.trace(), observe::trace_file, system_clock().wall());
-  auto sink = observe::create_trace_sink(files_, path, system_clock(), warns());
-  if (!sink) return log_->warn("{}", sink.error().message);
-  trace_ = path;
-  traced_ = observe::create_queued_sink(std::move(*sink), system_clock());
-}
 
 // There are many, and for nobody else: in the hub they would crowd out what is.
 void RunObserver::trace(const observe::Record& record) {

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "muster/app/launch/live_file.h"
+#include "muster/app/launch/run_sinks.h"
 #include "muster/base/clock.h"
 #include "muster/base/files.h"
 #include "muster/base/log.h"
@@ -24,11 +25,10 @@ namespace muster::app {
 
 class RunObserver final : public cluster::LaunchObserver {
  public:
-  RunObserver(observe::RunFolder folder, const observe::ConsoleOptions& console, Files& files,
-              Logger log);
+  RunObserver(observe::RunFolder folder, RunSinks sinks, const observe::ConsoleOptions& console,
+              Files& files, Logger log);
   ~RunObserver() override;
 
-  void trace();  // what workers send for it is kept, in a file of its own
   // The run's numbers, for as long as the observer is there.
   void expose(std::shared_ptr<observe::PrometheusSink> numbers, const std::string& url);
 
@@ -89,9 +89,6 @@ class RunObserver final : public cluster::LaunchObserver {
   void tell_late();
   bool is_told_already(const observe::Record& record);
   void tell_return(const observe::WentBack& back);
-  void subscribe_files(Files& files);
-  void keep(Result<std::shared_ptr<observe::Sink>> sink);
-  std::function<void(const Error&)> warns() const;
   void trace(const observe::Record& record);
   void tell_result(std::string_view name, std::string_view value);
   observe::RunEnded end_of(const cluster::JobEnd& end) const;
