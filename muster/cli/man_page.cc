@@ -91,7 +91,7 @@ a value for a field of the job, as MUSTER_TRAINING_EPOCHS
 what processes of a job prove themselves with
 .TP
 .B MUSTER_JOIN_TIMEOUT
-how long ranks of muster::join() wait for each other, as 60s
+how long ranks that another launcher has started wait for each other, as 60s
 .TP
 .B MUSTER_LOCAL_ADDR
 an address of this host at which others reach its workers, where the one that is found is another

@@ -26,7 +26,7 @@ Result<std::optional<cluster::StartedBy>> started_with_others(const Context& con
   return by;
 }
 
-ExitCode train_with_others(const cluster::StartedBy& by, const cluster::GivenJob& job,
+ExitCode train_with_others(const cluster::StartedBy& by, const GivenToRank& given,
                            const std::function<ExitCode(app::Gathering&)>& train,
                            Context& context) {
   // The terminal, if it is one, is that of all ranks and their launcher, which write there as well.
@@ -36,11 +36,12 @@ ExitCode train_with_others(const cluster::StartedBy& by, const cluster::GivenJob
   const Logger log = context.logger();
   if (by.rank > 0) {
     const std::string program = context.absolute(context.program).string();
-    const auto code = app::attend_gathering(by, job, *worker, {program, "worker", "--from-input"},
-                                            system_processes(), log);
+    const auto code =
+        app::attend_gathering(by, given.job, given.join_timeout, *worker,
+                              {program, "worker", "--from-input"}, system_processes(), log);
     return code ? *code : report(context, code.error());
   }
-  const auto gathering = app::gather(by, job, *worker, system_processes(), log);
+  const auto gathering = app::gather(by, given.job, *worker, system_processes(), log);
   if (!gathering) return report(context, gathering.error());
   const ExitCode code = train(**gathering);
   (*gathering)->conclude(code);

@@ -18,9 +18,14 @@ Result<std::optional<cluster::StartedBy>> started_by_launcher(const Context& con
 // The same; nothing as well where it is the only process.
 Result<std::optional<cluster::StartedBy>> started_with_others(const Context& context);
 
+// What this process was given to train, which has to be what rank 0 was.
+struct GivenToRank {
+  cluster::GivenJob job = {};
+  std::optional<Duration> join_timeout = {};  // the job's, where it can be read here
+};
+
 // Blocks until the job is over. Rank 0 trains, with the others' help; all end with its exit code.
-// `job`: what this process was given, which has to be what rank 0 was.
-ExitCode train_with_others(const cluster::StartedBy& by, const cluster::GivenJob& job,
+ExitCode train_with_others(const cluster::StartedBy& by, const GivenToRank& given,
                            const std::function<ExitCode(app::Gathering&)>& train, Context& context);
 
 }  // namespace muster::cli

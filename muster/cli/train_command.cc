@@ -136,24 +136,26 @@ bool can_be_read_again(const std::string& path, const Context& context) {
          context.machine.is_regular_file(path);
 }
 
-void give(const Result<ReadJob>& read, cluster::GivenJob& given) {
+void give(const Result<ReadJob>& read, GivenToRank& given) {
+  std::string& mistake = given.job.mistake;
   if (!read) {
-    given.mistake = read.error().message;
+    mistake = read.error().message;
   } else if (!read->checked) {
-    given.mistake = read->checked.error().message;
+    mistake = read->checked.error().message;
   } else if (!read->checked->job) {
-    given.mistake = render(read->checked->errors);
+    mistake = render(read->checked->errors);
   } else {
-    given.values = job::values_of(*read->checked->job);
+    given.job.values = job::values_of(*read->checked->job);
+    given.join_timeout = read->checked->job->spec.workers.join_timeout;
   }
 }
 
 // What this process is to train, without what follows from its host; nothing where another reading
 // of the file would find it empty. `read` becomes what was read for it, if that is what is trained.
-cluster::GivenJob given_job(const TrainArguments& arguments, const cluster::StartedBy& by,
-                            std::optional<Result<ReadJob>>& read, const Context& context) {
+GivenToRank given_job(const TrainArguments& arguments, const cluster::StartedBy& by,
+                      std::optional<Result<ReadJob>>& read, const Context& context) {
   const std::string& path = arguments.job.path;
-  cluster::GivenJob given{.file = context.absolute(path).lexically_normal().string()};
+  GivenToRank given{.job = {.file = context.absolute(path).lexically_normal().string()}};
   if (context.files.exists(path) && !can_be_read_again(path, context)) return given;
   if (depends_on_cores(arguments.workers)) {
     TrainArguments on_any_host = arguments;
@@ -165,9 +167,10 @@ cluster::GivenJob given_job(const TrainArguments& arguments, const cluster::Star
   return given;
 }
 
-// The run's job is where rank 0 is: what is said besides.
-cluster::GivenJob given_job_of_run(const RunArguments& run, const TrainArguments& arguments,
-                                   const Context& context) {
+// The run's job is where rank 0 is: what is said besides. How long its ranks wait for each other
+// those know that see the run.
+GivenToRank given_job_of_run(const RunArguments& run, const TrainArguments& arguments,
+                             Context& context) {
   cluster::GivenJob given{
       .file = "run " + run.run,
       .values = {{"--set", fmt::format("{}", fmt::join(arguments.job.sets, " "))},
@@ -176,7 +179,12 @@ cluster::GivenJob given_job_of_run(const RunArguments& run, const TrainArguments
     if (name.starts_with(job::kVariablePrefix) &&
         job::field_of_variable(*context.fields, job::normalised(name)) != nullptr)
       given.values.emplace_back(name, value);
-  return given;
+  const auto folder = find_run(run, context);
+  if (!folder) return {.job = std::move(given)};
+  const auto job =
+      job::load_job(context.files, folder->resolved_job(), load_options(arguments.job, context));
+  if (!job) return {.job = std::move(given)};
+  return {.job = std::move(given), .join_timeout = job->spec.workers.join_timeout};
 }
 
 // What a command line that goes on leaves out, for another value may follow.
@@ -278,9 +286,9 @@ Result<std::unique_ptr<PageServer>> open_page(const TrainArguments& arguments,
   return pages;
 }
 
-Result<std::optional<app::AgentWorkers>> await(const Start& start) {
+Result<std::optional<app::AgentWorkers>> await(const Start& start, const job::JobSpec& job) {
   if (start.others() == nullptr) return std::optional<app::AgentWorkers>();
-  MUSTER_ASSIGN(auto all, start.gathering->wait_for_all());
+  MUSTER_ASSIGN(auto all, start.gathering->wait_for_all(job.workers.join_timeout));
   return std::optional(std::move(all));
 }
 
@@ -307,7 +315,7 @@ ExitCode train_here(const TrainArguments& arguments, const Start& start, Result<
   const Logger log = context.logger();
   for (const std::string& why : chosen->why) log->info("{}", why);
   const job::Job& job = chosen->job;
-  auto agents = await(start);
+  auto agents = await(start, job.spec);
   if (!agents) return report(context, agents.error());
   if (*agents && (*agents)->interrupted)
     return static_cast<ExitCode>(128 + *(*agents)->interrupted);
@@ -341,7 +349,7 @@ ExitCode train_here(const TrainArguments& arguments, const Start& start, Result<
 
 // Alone, or as rank 0 of processes that another launcher has started; what the others do is theirs.
 ExitCode as_started(Context& context,
-                    const std::function<cluster::GivenJob(const cluster::StartedBy& by)>& given,
+                    const std::function<GivenToRank(const cluster::StartedBy& by)>& given,
                     const std::function<ExitCode(const Start& start)>& train) {
   const auto by = started_by_launcher(context);
   if (!by) return report(context, by.error());

@@ -80,12 +80,14 @@ Result<Meeting> read_meeting(const std::string& text) {
   return Meeting{std::move(place), std::move(credentials)};
 }
 
-Result<Duration> meeting_patience() {
-  const auto told = system_variable(kJoinTimeoutVariable);
-  if (!told) return kUsualPatience;
-  auto parsed = parse_duration(*told);
+Result<MeetingPatience> meeting_patience(const VariableLookup& variable,
+                                         std::optional<Duration> of_job) {
+  const auto told = variable(kJoinTimeoutVariable);
+  if (!told && of_job) return MeetingPatience{*of_job, "workers.join_timeout"};
+  if (!told) return MeetingPatience{kUsualPatience, kJoinTimeoutVariable};
+  const auto parsed = parse_duration(*told);
   if (!parsed) return with_context(parsed.error(), fmt::format("[world] {}", kJoinTimeoutVariable));
-  return parsed;
+  return MeetingPatience{*parsed, kJoinTimeoutVariable};
 }
 
 std::string to_line(const StoreErrand& errand) {

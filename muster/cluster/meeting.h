@@ -2,7 +2,9 @@
 // How processes that another launcher has started find the first of them, which keeps what all
 // others come to: it tells of that place through a store that all can reach.
 
+#include <optional>
 #include <string>
+#include <string_view>
 
 #include "muster/base/clock.h"
 #include "muster/base/result.h"
@@ -46,8 +48,15 @@ struct Meeting {
 // kInvalid: no such text, or known credentials here and not there, or the other way round.
 Result<Meeting> read_meeting(const std::string& text);
 
-// How long all wait for each other: a minute, or what MUSTER_JOIN_TIMEOUT says.
-Result<Duration> meeting_patience();
+// How long all wait for each other.
+struct MeetingPatience {
+  Duration limit{};
+  std::string_view said_by;  // the variable or the field in which another one can be said
+};
+// What MUSTER_JOIN_TIMEOUT says; else that of the job that all are given; else a minute. kInvalid:
+// the variable holds no duration.
+Result<MeetingPatience> meeting_patience(const VariableLookup& variable,
+                                         std::optional<Duration> of_job = {});
 
 // What a program that can reach torch's store is asked to do there (muster-worker --rendezvous):
 // rank 0 tells `text` and keeps the store, the others find it. One line.

@@ -21,6 +21,22 @@ TEST(Meeting, OthersReachAProcessWhereItIsToldTo) {
   EXPECT_EQ(address().value_or(""), "127.0.0.1");
 }
 
+TEST(Meeting, ThePatienceOfAJobHoldsUnlessAPersonSaysAnother) {
+  using namespace std::chrono_literals;
+  std::optional<std::string> told;
+  const VariableLookup variable = [&](const std::string& name) {
+    return name == kJoinTimeoutVariable ? told : std::nullopt;
+  };
+  EXPECT_EQ(meeting_patience(variable)->limit, 60s);
+  EXPECT_EQ(meeting_patience(variable, 5s)->limit, 5s);
+  EXPECT_EQ(meeting_patience(variable, 5s)->said_by, "workers.join_timeout");
+  told = "2 min";
+  EXPECT_EQ(meeting_patience(variable, 5s)->limit, 2min);
+  EXPECT_EQ(meeting_patience(variable, 5s)->said_by, "MUSTER_JOIN_TIMEOUT");
+  told = "soon";
+  EXPECT_EQ(meeting_patience(variable, 5s).error().code, ErrorCode::kInvalid);
+}
+
 // 198.51.100.0/24 is for documentation: this host has no address of it.
 TEST(Meeting, AnAddressOfAnotherHostIsDoubted) {
   const std::string doubt = doubt_about_meeting({"198.51.100.7", 29500});

@@ -29,6 +29,8 @@ struct Dialect {
   bool speaks_mpi = false;            // by PMI, PMIx or a way of its own
 };
 
+constexpr const char* kByHand = "RANK and WORLD_SIZE";
+
 constexpr Dialect kDialects[] = {
     {.launcher = "muster launch",
      .rank = "RANK",
@@ -43,10 +45,7 @@ constexpr Dialect kDialects[] = {
      .more = "TORCHELASTIC_RUN_ID",
      .start = "TORCHELASTIC_RUN_ID",
      .again = "TORCHELASTIC_RESTART_COUNT"},
-    {.launcher = "RANK and WORLD_SIZE",
-     .rank = "RANK",
-     .ranks = "WORLD_SIZE",
-     .local_ranks = "LOCAL_WORLD_SIZE"},
+    {.launcher = kByHand, .rank = "RANK", .ranks = "WORLD_SIZE", .local_ranks = "LOCAL_WORLD_SIZE"},
     {.launcher = "Kubeflow (PET_NODE_RANK)", .rank = "PET_NODE_RANK", .ranks = "PET_NNODES"},
     {.launcher = "Open MPI",
      .rank = "OMPI_COMM_WORLD_RANK",
@@ -171,6 +170,16 @@ Status check_one_per_node(const VariableLookup& variable, const Dialect& dialect
 }
 
 }  // namespace
+
+std::string how_ranks_are_started(const StartedBy& by) {
+  if (by.launcher == kByHand)
+    return fmt::format(
+        "each is to be started like this one, with its RANK, WORLD_SIZE={}, MASTER_ADDR={} and "
+        "MASTER_PORT={}",
+        by.ranks, by.meeting.host, by.meeting.port);
+  return fmt::format("{} starts all {}, and tells what became of those that are missing",
+                     by.launcher, by.ranks);
+}
 
 std::string first_host(const std::string& list) {
   const auto bracket = list.find('[');

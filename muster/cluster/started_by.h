@@ -44,6 +44,10 @@ inline constexpr const char* kLocalAddressVariable = "MUSTER_LOCAL_ADDR";
 // with what to set.
 Result<StartedBy> who_started(const VariableLookup& variable, std::int32_t parent);
 
+// For a person who looks for a rank that has not come: "each is to be started like this one, with
+// its RANK, WORLD_SIZE=3, …", or who starts them.
+std::string how_ranks_are_started(const StartedBy& by);
+
 // The first host of a list as Slurm writes it: "node[07-09,12],gpu1" → "node07".
 std::string first_host(const std::string& list);
 

@@ -43,6 +43,17 @@ TEST(StartedBy, NobodyIsNoError) {
             ErrorCode::kNotFound);
 }
 
+TEST(StartedBy, WhoLooksForARankIsToldHowItIsStarted) {
+  const auto by = must(started_with(
+      {{"RANK", "0"}, {"WORLD_SIZE", "3"}, {"MASTER_ADDR", "head"}, {"MASTER_PORT", "29501"}}));
+  EXPECT_EQ(how_ranks_are_started(by),
+            "each is to be started like this one, with its RANK, WORLD_SIZE=3, MASTER_ADDR=head "
+            "and MASTER_PORT=29501");
+  EXPECT_THAT(
+      how_ranks_are_started({.launcher = "Slurm", .ranks = 8, .meeting = {}, .attempt = {}}),
+      HasSubstr("Slurm starts all 8"));
+}
+
 TEST(StartedBy, TorchrunSaysEverything) {
   const Variables variables{{"RANK", "5"},
                             {"WORLD_SIZE", "8"},

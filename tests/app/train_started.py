@@ -42,7 +42,9 @@ class Ranks:
         self.program = program
         self.more = more  # words of one rank
         self.environment = CLEAN | {"WORLD_SIZE": str(size), "MASTER_ADDR": address, "MASTER_PORT": str(self.port),
-                                    "MUSTER_JOIN_TIMEOUT": patience, "TEST_WORKPLACE": os.environ["TEST_WORKPLACE"]}
+                                    "TEST_WORKPLACE": os.environ["TEST_WORKPLACE"]}
+        if patience:  # none: the job's
+            self.environment["MUSTER_JOIN_TIMEOUT"] = patience
         self.processes = []
         for rank in ranks:
             self.start(rank, folder)
@@ -329,15 +331,29 @@ def a_pod_that_is_not_told_of_others_is_refused(place):
 def who_does_not_come_is_told(place):
     ends = Ranks(4, (0, 2), place.job, patience="90s").ends()
     assert [code for code, _, _ in ends] == [1, 1], ends
-    assert "rank 0 of 4, started by RANK and WORLD_SIZE: rank 1, 3 of 4 did not come in time" in ends[0][2], ends
+    assert "rank 0 of 4, started by RANK and WORLD_SIZE: rank 1, 3 of 4 did not come within 1 min 30 s " \
+        "(MUSTER_JOIN_TIMEOUT); each is to be started like this one, with its RANK, WORLD_SIZE=4, MASTER_ADDR=127.0.0.1 " \
+        in ends[0][2], ends
     [(code, _, told)] = Ranks(2, (1,), place.job, patience="1s").ends()
     assert code == 3 and "rank 0 should keep torch's store at 127.0.0.1:" in told, told
+    assert "rank 0 did not come within 1.0 s (MUSTER_JOIN_TIMEOUT)" in told, told
     # A second rank 1 is sent away; the first trains on with the others, of which the last comes only then.
     ranks = Ranks(3, (0, 1, 1), place.job, patience="120s")
     runs.wait_for(lambda: any(process.poll() is not None for process in ranks.processes), "the second of the two")
     ranks.start(2)
     codes = [code for code, _, _ in ranks.ends()]
     assert sorted(codes) == [0, 0, 0, 2] and codes[0] == 0, codes
+
+
+def the_patience_of_the_job_holds(place):
+    """Where nobody says another one; of rank 0, which is missed by others, and of whoever rank 0 misses."""
+    short = runs.settings("workers.join_timeout=4s")
+    [(code, _, told)] = Ranks(2, (0,), place.job, *short, patience=None).ends()
+    assert code == 1 and "rank 1 of 2 did not come within 4.0 s (workers.join_timeout)" in told, told
+    [(code, _, told)] = Ranks(2, (1,), place.job, *short, patience=None).ends()
+    assert code == 3 and "rank 0 did not come within 4.0 s (workers.join_timeout)" in told, told
+    [(code, _, told)] = Ranks(2, (0,), runs.latest(place.folder), *short, command="resume", patience=None).ends()
+    assert code == 1 and "rank 1 of 2 did not come within 4.0 s (workers.join_timeout)" in told, told
 
 
 def an_address_of_another_host_is_told(place):
@@ -374,7 +390,7 @@ with runs.workplace() as workplace:
     for scenario in (under_torchrun, under_mpi, a_terminal_of_mpiruns_is_nobodys, under_slurm, every_strategy, a_worker_that_dies_is_started_anew,
                      a_rank_that_dies_is_outlived, without_rank_0_all_end, a_signal_to_all_saves,
                      a_signal_that_comes_twice_is_one, a_signal_to_one_lets_its_worker_go, mistakes_end_all, one_job_is_for_all,
-                     another_job_at_the_port_is_told, another_commit_is_told, under_others, a_pod_that_is_not_told_of_others_is_refused, who_does_not_come_is_told,
+                     another_job_at_the_port_is_told, another_commit_is_told, under_others, a_pod_that_is_not_told_of_others_is_refused, who_does_not_come_is_told, the_patience_of_the_job_holds,
                      an_address_of_another_host_is_told, a_signal_while_others_are_awaited, resume_needs_no_run_folder_elsewhere, a_comparison_is_one_process):
         begun = time.monotonic()
         scenario(everything)

@@ -12,6 +12,7 @@
 #include "muster/base/random.h"
 #include "muster/base/system_error.h"
 #include "muster/base/unique_fd.h"
+#include "muster/base/units.h"
 #include "muster/cluster/environment.h"
 #include "muster/cluster/launcher.h"
 #include "muster/cluster/launchers/agents/agents.h"
@@ -147,10 +148,21 @@ Error as_started(const cluster::StartedBy& by, const Error& why) {
       why, fmt::format("[train] rank {} of {}, started by {}", by.rank, by.ranks, by.launcher));
 }
 
+std::string waited_for(const cluster::MeetingPatience& patience) {
+  return fmt::format(" within {} ({})", format_duration(patience.limit), patience.said_by);
+}
+
+Error rank_0_missing(const cluster::StartedBy& by, const cluster::MeetingPatience& patience,
+                     Error why) {
+  why.message += fmt::format("; rank 0 did not come{}; {}", waited_for(patience),
+                             cluster::how_ranks_are_started(by));
+  return why;
+}
+
 class GatheringHere final : public Gathering {
  public:
-  GatheringHere(cluster::StartedBy by, Deadline deadline)
-      : by_(std::move(by)), deadline_(deadline) {}
+  GatheringHere(cluster::StartedBy by, cluster::MeetingPatience patience)
+      : by_(std::move(by)), began_(system_clock().now()), patience_(patience) {}
 
   Status open(const cluster::GivenJob& job, const Path& worker_program, Processes& processes,
               const Logger& log) {
@@ -167,19 +179,20 @@ class GatheringHere final : public Gathering {
                       worker_program,
                       {.by = by_,
                        .self = meeting_process(self_),
-                       .patience = deadline_.left(system_clock()),
+                       .patience = left(),
                        .text = cluster::meeting_text(place, own)},
                       [this](const Error& why) { agents_->give_up(why); }, processes, log));
     return ok();
   }
 
-  Result<AgentWorkers> wait_for_all() override {
-    auto all = agents_->wait_for_all(deadline_);
+  Result<AgentWorkers> wait_for_all(Duration join_timeout) override {
+    MUSTER_ASSIGN(patience_, cluster::meeting_patience(cluster::system_variable, join_timeout));
+    auto all = agents_->wait_for_all(Deadline::after(system_clock(), left()));
     // Whoever has yet to come learns of the end through it.
     const bool is_over = all.has_value() || keeper_->is_over();
     if (const auto signal = is_over ? keeper_->let_go() : std::nullopt)
       return AgentWorkers{.launcher = by_.launcher, .interrupted = signal};
-    if (!all) return as_started(by_, all.error());
+    if (!all) return as_started(by_, with_patience(all.error()));
     return AgentWorkers{
         .launcher = by_.launcher,
         .address = by_.meeting.host,
@@ -192,14 +205,26 @@ class GatheringHere final : public Gathering {
 
   void conclude(ExitCode code) override {
     // Whoever has not come by then does not come.
-    const Duration left = keeper_->is_over() ? Duration(0) : deadline_.left(system_clock());
+    const Duration rest = keeper_->is_over() ? Duration(0) : left();
     agents_->conclude(code,
-                      Deadline::after(system_clock(), std::clamp(left, kShortGoodbye, kGoodbye)));
+                      Deadline::after(system_clock(), std::clamp(rest, kShortGoodbye, kGoodbye)));
   }
 
  private:
+  Duration left() const {
+    return std::max(Duration(0), began_ + patience_.limit - system_clock().now());
+  }
+
+  Error with_patience(Error why) const {
+    if (why.code == ErrorCode::kTimeout)
+      why.message +=
+          fmt::format("{}; {}", waited_for(patience_), cluster::how_ranks_are_started(by_));
+    return why;
+  }
+
   const cluster::StartedBy by_;
-  const Deadline deadline_;
+  const TimePoint began_;
+  cluster::MeetingPatience patience_;
   cluster::Attend self_;
   std::unique_ptr<cluster::Agents> agents_;
   std::unique_ptr<StoreKeeper> keeper_;  // goes first: it calls the agents
@@ -210,19 +235,20 @@ class GatheringHere final : public Gathering {
 Result<std::unique_ptr<Gathering>> gather(const cluster::StartedBy& by,
                                           const cluster::GivenJob& job, const Path& worker_program,
                                           Processes& processes, const Logger& log) {
-  MUSTER_ASSIGN(const Duration patience, cluster::meeting_patience());
-  auto gathering = std::make_unique<GatheringHere>(by, Deadline::after(system_clock(), patience));
+  MUSTER_ASSIGN(const auto patience, cluster::meeting_patience(cluster::system_variable));
+  auto gathering = std::make_unique<GatheringHere>(by, patience);
   if (auto opened = gathering->open(job, worker_program, processes, log); !opened)
     return as_started(by, opened.error());
   return gathering;
 }
 
 Result<ExitCode> attend_gathering(const cluster::StartedBy& by, const cluster::GivenJob& job,
-                                  const Path& worker_program,
+                                  std::optional<Duration> join_timeout, const Path& worker_program,
                                   const std::vector<std::string>& command, Processes& processes,
                                   const Logger& log) {
-  MUSTER_ASSIGN(const Duration patience, cluster::meeting_patience());
-  const Deadline deadline = Deadline::after(system_clock(), patience);
+  MUSTER_ASSIGN(const auto patience,
+                cluster::meeting_patience(cluster::system_variable, join_timeout));
+  const Deadline deadline = Deadline::after(system_clock(), patience.limit);
   const cluster::Attend self = this_process(by.rank, job);
   Result<ExitCode> code = fail(ErrorCode::kTimeout, "rank 0 did not come");
   // A store that the launcher keeps may still tell of a place before this one, where nobody is.
@@ -232,6 +258,8 @@ Result<ExitCode> attend_gathering(const cluster::StartedBy& by, const cluster::G
     auto told = Errand(worker_program,
                        {.by = by, .self = meeting_process(self), .patience = left, .text = {}})
                     .run({}, left + kStart, processes, log);
+    if (!told && deadline.passed(system_clock()))
+      return as_started(by, rank_0_missing(by, patience, told.error()));
     if (!told) return as_started(by, told.error());
     if (told->interrupted) return static_cast<ExitCode>(128 + *told->interrupted);
     MUSTER_ASSIGN(const auto meeting, cluster::read_meeting(told->answer));

@@ -4,6 +4,7 @@
 // torch's programs do, at MASTER_ADDR and MASTER_PORT.
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,9 +20,10 @@ namespace muster::app {
 class Gathering {
  public:
   virtual ~Gathering() = default;
-  // Blocks until all are there, for a minute, or what MUSTER_JOIN_TIMEOUT says. The gathering
-  // outlives what it gives. An Error names who did not come, or cannot take part.
-  virtual Result<AgentWorkers> wait_for_all() = 0;
+  // Blocks until all are there, since gather() for as long as the job allows, or as
+  // MUSTER_JOIN_TIMEOUT says. The gathering outlives what it gives. An Error names who did not
+  // come, and how they are started, or cannot take part.
+  virtual Result<AgentWorkers> wait_for_all(Duration join_timeout) = 0;
   // All end with this exit code, also those that have yet to come: it waits for them a while.
   virtual void conclude(ExitCode code) = 0;
 };
@@ -32,10 +34,11 @@ Result<std::unique_ptr<Gathering>> gather(const cluster::StartedBy& by,
                                           const cluster::GivenJob& job, const Path& worker_program,
                                           Processes& processes, const Logger& log);
 
-// Any other rank's, with the `command` of a worker (muster worker --from-input). Blocks until the
-// job is over: its exit code. kInvalid: it has another job than rank 0, or is another muster.
+// Any other rank's, with the `command` of a worker (muster worker --from-input). Rank 0 is waited
+// for as long as the job allows, where it can be read here; see above. Blocks until the job is
+// over: its exit code. kInvalid: it has another job than rank 0, or is another muster.
 Result<ExitCode> attend_gathering(const cluster::StartedBy& by, const cluster::GivenJob& job,
-                                  const Path& worker_program,
+                                  std::optional<Duration> join_timeout, const Path& worker_program,
                                   const std::vector<std::string>& command, Processes& processes,
                                   const Logger& log);
 

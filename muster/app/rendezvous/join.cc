@@ -72,7 +72,8 @@ Result<MeetingPlace> find_place(const cluster::StartedBy& by, cluster::KvStore& 
 Result<World> meet_as_started(const cluster::StartedBy& by, const JoinOptions& options,
                               const Logger& log) {
   if (by.ranks == 1) return World(comm::create_loopback(1).front(), nullptr, log);
-  MUSTER_ASSIGN(const Duration wait, cluster::meeting_patience());
+  MUSTER_ASSIGN(const auto patience, cluster::meeting_patience(cluster::system_variable));
+  const Duration wait = patience.limit;
   const Deadline deadline = Deadline::after(system_clock(), wait);
   const std::string doubt = by.rank == 0 ? cluster::doubt_about_meeting(by.meeting) : "";
   if (!doubt.empty()) log->warn("{}", doubt);
@@ -93,11 +94,11 @@ Result<World> meet_all(std::string& launcher, const JoinOptions& options, const 
   auto own = cluster::read_environment(cluster::system_variable);
   if (own) {
     launcher = "muster launch";
-    MUSTER_ASSIGN(const Duration wait, cluster::meeting_patience());
+    MUSTER_ASSIGN(const auto patience, cluster::meeting_patience(cluster::system_variable));
     return meet({.coordinator = own->coordinator,
                  .credentials = own->credentials,
                  .rank = own->worker,
-                 .patience = wait,
+                 .patience = patience.limit,
                  .transport = options.transport,
                  .over_mpi = options.over_mpi},
                 log);

@@ -53,8 +53,7 @@ class AgentsHere final : public Agents {
     if (failure_) return *failure_;
     if (std::ssize(known_) < count_)
       return fail(ErrorCode::kTimeout,
-                  fmt::format("rank {} of {} did not come in time; were all started?", missing(),
-                              count_ + 1));
+                  fmt::format("rank {} of {} did not come", missing(), count_ + 1));
     std::vector<Attend> all;
     all.reserve(known_.size());
     for (const auto& [number, agent] : known_) all.push_back(agent);
