@@ -88,7 +88,7 @@ std::vector<std::string> relative_paths(job::JobSpec job) {
   std::vector<std::string> told;
   for (const job::PathField& field : job::path_fields()) {
     const std::string& path = field.of(job);
-    if (!path.empty() && Path(path).is_relative())
+    if (!field.is_scratch && !path.empty() && Path(path).is_relative())
       told.push_back(fmt::format("{} ({})", field.name, path));
   }
   return told;

@@ -6,9 +6,9 @@ namespace {
 constexpr PathField kPathFields[] = {
     {"data.path", [](JobSpec& job) -> std::string& { return job.data.path; }},
     {"data.validation_path", [](JobSpec& job) -> std::string& { return job.data.validation_path; }},
-    {"data.cache", [](JobSpec& job) -> std::string& { return job.data.cache; }},
+    {"data.cache", [](JobSpec& job) -> std::string& { return job.data.cache; }, true},
     {"optimizer.offload_folder",
-     [](JobSpec& job) -> std::string& { return job.optimizer.offload_folder; }},
+     [](JobSpec& job) -> std::string& { return job.optimizer.offload_folder; }, true},
     {"model.weights", [](JobSpec& job) -> std::string& { return job.model.weights; }},
     {"preemption.file", [](JobSpec& job) -> std::string& { return job.preemption.file; }},
     {"autoscaling.file", [](JobSpec& job) -> std::string& { return job.autoscaling.file; }},

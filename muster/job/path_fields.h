@@ -12,6 +12,7 @@ namespace muster::job {
 struct PathField {
   std::string_view name;
   std::string& (*of)(JobSpec& job);  // empty: none was given
+  bool is_scratch = false;           // each machine's own, made where it is missing; or a word
 };
 std::span<const PathField> path_fields() noexcept;
 
