@@ -25,7 +25,8 @@ def moves_once_there_is_something_to_show(parent, job):
     before, known = (parent / "latest").readlink(), folders(parent)
     endless = runs.command(arguments.muster, "compare", job, "--workers", 1, "--strategies", "data",
                            *runs.settings("training.max_steps=1000000", *runs.UNTIL_STOPPED))
-    runs.wait_for(lambda: any(list(new.glob("data/*/metrics.jsonl")) for new in folders(parent) - known), "a step")
+    runs.wait_for(lambda: any(runs.rows(path.parent) for new in folders(parent) - known
+                              for path in new.glob("data/2*/metrics.jsonl")), "a step")
     made, = folders(parent) - known
     assert (parent / "latest").readlink() == before, "nothing has come of it yet"
     endless.send_signal(signal.SIGTERM)
