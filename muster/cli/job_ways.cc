@@ -145,6 +145,7 @@ Result<plan::Way> way_of(const job::JobSpec& job, const std::vector<std::string>
                 .samples = job.training.global_batch_size,
                 .ordered = job.training.mode == job::TrainingMode::kOrdered,
                 .elastic = job.keeps_sums(),
+                .slices_meet = job.training.sync_batch_norm,
                 .compares_replicas = job.replicas.compare_every != job::Interval::never(),
                 .saves = saves_of(job),
                 .offloads = job.optimizer.offload == job::OffloadKind::kDisk};

@@ -136,6 +136,10 @@ void check_experts(Draft& draft);
 // How many times the workers hold the model. After resolve_strategy().
 std::int64_t replicas(const Draft& draft) noexcept;
 
+// training.sync_batch_norm: who can let all slices of a step meet. Part of resolve(), once the
+// strategy is.
+void resolve_batch_norm(Draft& draft);
+
 // training: lengths and the batch identity. Part of resolve().
 void resolve_training(Draft& draft);
 

@@ -68,6 +68,11 @@ std::vector<Field> computing_fields() {
             .unit = kShare,
             .min = 0,
             .below = 1}),
+      bind("training.sync_batch_norm", in(&TrainingSpec::sync_batch_norm),
+           {.doc =
+                "Batch norm by mean and variance over the whole batch, all slices of all workers, "
+                "instead of over each slice. Slices then meet at each such layer, forward and "
+                "back, and a worker has all of its own in memory at once."}),
       bind("training.freeze", in(&TrainingSpec::freeze),
            {.doc = "Patterns for names of parameters that stay as they are, such as "
                    "[\"embedding.*\"]: they get no gradient, no traffic, no optimizer state. `*` "

@@ -44,6 +44,8 @@ constexpr ForeignName kForeignNames[] = {
     {"min_loss_scale", "training.loss_scale.min_scale"},
     {"gradient_clipping", "training.max_grad_norm"},
     {"label_smoothing_factor", "training.label_smoothing"},
+    {"sync_batchnorm", "training.sync_batch_norm"},
+    {"sync_bn", "training.sync_batch_norm"},
     {"warmup_steps", "schedule.warmup"},
     {"warmup_ratio", "schedule.warmup"},
     {"lr_scheduler_type", "schedule.type"},

@@ -352,6 +352,7 @@ void resolve(Draft& draft, const Path& path) {
   resolve_schedule(draft);
   resolve_evaluation(draft);
   check_workers(draft);
+  resolve_batch_norm(draft);
   check_hosts(draft);
   check_communication(draft);
   check_addresses(draft);

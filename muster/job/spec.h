@@ -186,6 +186,7 @@ struct TrainingSpec {
   double max_grad_norm = 0;         // 0: no clipping
   std::string loss{kCrossEntropy};  // or one of the program's own
   double label_smoothing = 0;       // in training; evaluations take the plain loss
+  bool sync_batch_norm = false;     // by the statistics of the whole batch, not of a slice
   std::vector<std::string> freeze;  // patterns (base/glob.h) for parameters that stay as they are
   Precision precision = Precision::kF32;
   Precision reduce_precision = Precision::kF32;  // in which gradients are summed
@@ -451,8 +452,11 @@ struct JobSpec {
 
   // Whether there is an accuracy: outputs are logits of classes.
   bool classifies() const noexcept { return training.loss == kCrossEntropy; }
-  // Whether workers keep what they have summed of a step, so that the others can finish it.
-  bool keeps_sums() const noexcept { return workers.elastic() && !strategy.keeps_ranks(); }
+  // Whether workers keep what they have summed of a step, so that the others can finish it. Slices
+  // that meet at batch norms are computed all at once or not at all.
+  bool keeps_sums() const noexcept {
+    return workers.elastic() && !strategy.keeps_ranks() && !training.sync_batch_norm;
+  }
 };
 
 }  // namespace muster::job

@@ -18,6 +18,7 @@
 
 namespace muster::models {
 
+class BatchGroup;
 class ContextGroup;
 class ExpertGroup;
 class TensorGroup;
@@ -52,6 +53,10 @@ struct PassContext {
   // The ranks that hold some of the experts each (expert_group.h), of which this is one; Model sets
   // it. A pass may then be without samples. Null: all are here.
   const ExpertGroup* experts = nullptr;
+  // The slices of the batch (batch_group.h), of which this pass has one, perhaps without samples:
+  // batch norm takes the statistics of all of them and reports these. It outlives backward. Null:
+  // its own.
+  const BatchGroup* batch = nullptr;
 };
 
 struct BlockParameter {
@@ -126,6 +131,9 @@ class Block {
   // it is of channels that are cut, and each rank has that of its own.
   torch::Tensor add_statistic(std::string name, std::int64_t channels, double value,
                               Split split = Split::kNone);
+  // Says that a layer of it normalises by statistics of the batch.
+  void add_batch_norm() noexcept { has_batch_norm_ = true; }
+  bool has_batch_norm() const noexcept { return has_batch_norm_; }
   // Says that a layer is adaptable. What it may have beside its matrix, from now on or later.
   std::shared_ptr<Adapter> add_layer(std::string name);
 
@@ -134,6 +142,7 @@ class Block {
   std::vector<BlockParameter> borrowed_;
   std::vector<BlockStatistic> statistics_;
   std::vector<AdaptableLayer> layers_;
+  bool has_batch_norm_ = false;
 };
 
 struct NamedBlock {

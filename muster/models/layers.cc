@@ -7,6 +7,7 @@
 #include "muster/models/norm_relu.h"
 #include "muster/models/positions.h"
 #include "muster/models/precision.h"
+#include "muster/models/sync_batch_norm.h"
 #include "muster/models/tensor_ops.h"
 
 namespace muster::models {
@@ -117,7 +118,9 @@ BatchNorm::BatchNorm(Block& owner, const std::string& name, std::int64_t channel
     : weight_(add_scale(owner, name, channels, {split})),
       bias_(add_bias(owner, name, channels, {split})),
       running_mean_(owner.add_statistic(name + ".running_mean", channels, 0, split)),
-      running_variance_(owner.add_statistic(name + ".running_var", channels, 1, split)) {}
+      running_variance_(owner.add_statistic(name + ".running_var", channels, 1, split)) {
+  owner.add_batch_norm();
+}
 
 void BatchNorm::report(torch::Tensor mean, torch::Tensor variance, PassContext& context) {
   if (context.statistics == nullptr) return;
@@ -129,6 +132,7 @@ torch::Tensor BatchNorm::operator()(const torch::Tensor& input, PassContext& con
   if (!context.training)
     return torch::batch_norm(input, weight_, bias_, running_mean_, running_variance_, false, 0.1,
                              kNormEpsilon, true);
+  if (context.batch != nullptr) return over_batch(input, context);
   // Momentum 1 makes the kernel write the slice's own mean and unbiased variance.
   auto mean = torch::zeros_like(running_mean_);
   auto variance = torch::zeros_like(running_variance_);
@@ -136,6 +140,14 @@ torch::Tensor BatchNorm::operator()(const torch::Tensor& input, PassContext& con
       torch::batch_norm(input, weight_, bias_, mean, variance, true, 1.0, kNormEpsilon, true);
   report(std::move(mean), std::move(variance), context);
   return output;
+}
+
+torch::Tensor BatchNorm::over_batch(const torch::Tensor& input, PassContext& context) const {
+  SyncNormed found = sync_batch_norm(
+      {.input = input, .weight = weight_, .bias = bias_, .epsilon = kNormEpsilon}, *context.batch);
+  const auto type = running_mean_.scalar_type();
+  report(found.mean.to(type), found.variance.to(type), context);
+  return found.output;
 }
 
 torch::Tensor BatchNorm::relu(const torch::Tensor& input, const torch::Tensor& skip,
@@ -147,7 +159,8 @@ torch::Tensor BatchNorm::relu(const torch::Tensor& input, const torch::Tensor& s
                        .epsilon = kNormEpsilon,
                        .mean = torch::empty_like(running_mean_),
                        .variance = torch::empty_like(running_variance_)};
-  if (!context.training || !can_fuse(fused)) return added_relu((*this)(input, context), skip);
+  if (!context.training || context.batch != nullptr || !can_fuse(fused))
+    return added_relu((*this)(input, context), skip);
   auto output = norm_relu(fused);
   report(fused.mean, fused.variance, context);
   return output;

@@ -67,7 +67,8 @@ class Convolution {
 };
 
 // Ioffe and Szegedy 2015 over [n, channels, height, width]. Training: normalises by the slice's own
-// statistics and reports them (PassContext::statistics); evaluation: by the running ones.
+// statistics and reports them (PassContext::statistics), or by those of the whole batch
+// (PassContext::batch); evaluation: by the running ones.
 // Statistics and sums are f32 also where the images are of 16 bits, which stay so. Of each channel
 // by itself: with Split::kColumn, as all norms of images, it is one of the channels that are here.
 class BatchNorm {
@@ -81,6 +82,7 @@ class BatchNorm {
 
  private:
   static void report(torch::Tensor mean, torch::Tensor variance, PassContext& context);
+  torch::Tensor over_batch(const torch::Tensor& input, PassContext& context) const;
 
   torch::Tensor weight_;
   torch::Tensor bias_;

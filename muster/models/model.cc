@@ -273,6 +273,11 @@ std::int64_t Model::expert_count() const {
   return experts;
 }
 
+bool Model::has_batch_norm() const {
+  return std::ranges::any_of(blocks_,
+                             [](const NamedBlock& named) { return named.block->has_batch_norm(); });
+}
+
 Status Model::check_experts(std::int64_t experts, std::int32_t ranks) const {
   if (experts == 0) return cannot_deal(family_, "it has none");
   if (experts % ranks != 0)

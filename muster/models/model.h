@@ -155,6 +155,7 @@ class Model {
   const std::vector<Parameter>& expert_parameters() const noexcept { return expert_parameters_; }
   // Of a layer, trained or frozen, as long as none are dealt; 0: it has no layers of experts.
   std::int64_t expert_count() const;
+  bool has_batch_norm() const;  // else PassContext::batch changes nothing
   const std::vector<Statistic>& statistics() const noexcept {
     return statistics_;
   }                                                      // forward order

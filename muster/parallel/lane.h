@@ -26,6 +26,7 @@ struct LanePass {
                             // and auxiliary losses
   double loss_scale = 1;    // by which gradients are too large
   RandomStream random;      // of this pass
+  const models::BatchGroup* batch = nullptr;  // as models::PassContext has it
 };
 
 class Lane {

@@ -35,7 +35,8 @@ models::LossSum LaneModel::forward(const Examples& examples, const LanePass& pas
                               .random = pass.random,
                               .statistics = &statistics,
                               .auxiliary_weight = pass.sample_share * pass.loss_scale,
-                              .compute = compute_};
+                              .compute = compute_,
+                              .batch = pass.batch};
   return model_->loss_sum(model_->forward(examples.inputs, context), examples.targets);
 }
 

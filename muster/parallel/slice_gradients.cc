@@ -11,7 +11,6 @@
 #include "muster/models/torch_error.h"
 #include "muster/parallel/block_lane.h"
 #include "muster/parallel/check_and_clip.h"
-#include "muster/parallel/combine.h"
 #include "muster/parallel/extras.h"
 #include "muster/parallel/lane_model.h"
 #include "muster/parallel/weight_shards.h"
@@ -23,6 +22,15 @@ namespace {
 constexpr Duration kUntilAskedAgain = std::chrono::milliseconds(10);
 
 Duration average(Duration sum, std::int32_t lanes) { return sum / lanes; }
+
+// What passes have waited in meetings, from their times; of each as much as it is long.
+void take_out(Duration met, StepTimes& times) {
+  const auto both = static_cast<double>((times.forward + times.backward).count());
+  if (both <= 0) return;
+  const double rest = 1 - static_cast<double>(met.count()) / both;
+  for (Duration* time : {&times.forward, &times.backward})
+    *time = Duration(static_cast<Duration::rep>(static_cast<double>(time->count()) * rest));
+}
 
 // All backward passes on a device share libtorch's thread for it. A lane that waits there until
 // what others have found may go (ShardExchange::add()) would keep them from finding it.
@@ -36,6 +44,12 @@ std::int32_t lanes_of(const SliceOptions& options, c10::Device device) {
 SliceGradients::SliceGradients(std::unique_ptr<models::Model> model, SliceOptions options,
                                Clock& clock)
     : options_(std::move(options)), clock_(clock), pool_(lanes_of(options_, model->device())) {
+  // On another device all backward passes would share a thread, and wait in it for each other.
+  MUSTER_CHECK(
+      !options_.sync_batch_norm || (model->device().is_cpu() && !options_.elastic &&
+                                    !options_.backup && !options_.shard_gradients &&
+                                    options_.micro_batch_size == 0 && options_.together.size == 1),
+      "slices that meet at batch norms are whole, and all computed at once");
   for (std::int32_t lane = 1; lane < pool_.size(); ++lane) {
     lanes_.push_back(make_lane(model->replicate()));
   }
@@ -80,10 +94,13 @@ Status SliceGradients::enter(std::shared_ptr<comm::Communicator> communicator,
   const comm::Group group = communicator->group();
   const auto slices =
       static_cast<std::int32_t>(std::count(owners.begin(), owners.end(), group.rank));
+  const std::int32_t units = std::min(slices, pool_.size());
+  if (options_.sync_batch_norm)
+    MUSTER_TRY(prepare_meetings(*communicator, owners, options_.ordered ? slices : units));
   const ExchangeOptions exchange_options{
       .tree =
           options_.ordered ? std::make_shared<const comm::SumTree>(owners, group.size) : nullptr,
-      .units = std::min(slices, pool_.size()),
+      .units = units,
       .bucket_sizes = options_.bucket_sizes,
       .op = options_.op,
       .keeps = keeps_in(group),
@@ -103,6 +120,20 @@ Status SliceGradients::enter(std::shared_ptr<comm::Communicator> communicator,
   exchange_ = std::move(exchange);
   for (const auto& lane : lanes_) lane->use(sink());
   return ok();
+}
+
+Status SliceGradients::prepare_meetings(comm::Communicator& communicator,
+                                        const comm::LeafOwners& owners, std::int32_t units) {
+  const MeetingOptions options{options_.ordered, pool_.size(), options_.op};
+  MUSTER_ASSIGN(meeting_, SliceMeeting::create(communicator, owners, options, clock_));
+  return models::catch_torch("worker/lane", [&] {
+    for (auto lane = static_cast<std::int32_t>(lanes_.size()); lane < units; ++lane) {
+      lanes_.push_back(make_lane(model().replicate()));
+      watch(lane);
+    }
+    const std::int32_t threads = unit_pool_ ? unit_pool_->size() : pool_.size();
+    if (units > threads) unit_pool_ = std::make_unique<LanePool>(units);
+  });
 }
 
 void SliceGradients::gather_weights(std::unique_ptr<WeightGathers> gathers) {
@@ -155,7 +186,8 @@ std::vector<SliceGradients::Unit> SliceGradients::units_of(const data::StepBatch
       const data::SliceBatch& slice = batch.slices[static_cast<std::size_t>(s)];
       const data::RollLimbs mark = data::limbs_of(slice.mark);
       std::transform(roll.begin(), roll.end(), mark.begin(), roll.begin(), std::plus<>());
-      if (slice.samples > 0 || options_.runs_empty) parts.push_back(examples_of(slice));
+      const bool meets = options_.runs_empty || options_.sync_batch_norm;
+      if (slice.samples > 0 || meets) parts.push_back(examples_of(slice));
     }
     const SliceIndex first = batch.slices[static_cast<std::size_t>(mine.begin)].slice;
     if (options_.together.rank > 0) roll = {};
@@ -172,11 +204,15 @@ Status SliceGradients::run_unit(Lane& lane, const Unit& unit, const StepInput& i
     lane.run_empty(unit.index, notes);
     return ok();
   }
-  for (const UnitPass& part : passes(unit, input)) {
+  std::optional<SliceMeeting::Seat> seat;
+  if (meeting_) seat.emplace(*meeting_, unit.index);
+  for (UnitPass& part : passes(unit, input)) {
+    if (seat) part.pass.batch = &*seat;
     MUSTER_ASSIGN(const Lane::Times took, lane.run(part.examples, part.pass, notes, clock_));
     times.forward += took.forward;
     times.backward += took.backward;
   }
+  if (seat) seat->over();
   return ok();
 }
 
@@ -196,37 +232,52 @@ Status SliceGradients::begin(const std::vector<Unit>& units, const StepInput& in
   if (gathers_)
     MUSTER_TRY(gathers_->begin(
         layout::uses_of_step(shard_exchange_->own_by_turn(), model().blocks().size())));
+  if (meeting_) meeting_->begin(static_cast<std::int32_t>(units.size()), input.timeout);
   exchange_->begin(input.timeout);
   if (input.finishes) exchange_->seed(kept_);
   return ok();
 }
 
+// Units that meet are all on their way from the first forward to the last backward.
+Status SliceGradients::run_lanes(const std::vector<Unit>& units, const StepInput& input,
+                                 StepTimes& sum) {
+  LanePool& pool = unit_pool_ ? *unit_pool_ : pool_;
+  std::vector<StepTimes> times(static_cast<std::size_t>(pool.size()));
+  std::atomic<std::size_t> next{0};
+  const Status ran = pool.run([&](std::int32_t lane) {
+    return run_lane(lane, units, next, input, times[static_cast<std::size_t>(lane)]);
+  });
+  if (!ran) return meeting_ ? meeting_->cause_of(ran.error()) : ran.error();
+  const auto at_once = meeting_ ? static_cast<std::int32_t>(units.size()) : pool.size();
+  for (const StepTimes& lane : times) {
+    sum.forward += average(lane.forward, at_once);
+    sum.backward += average(lane.backward, at_once);
+  }
+  if (meeting_) take_out(meeting_->waited(), sum);
+  return ok();
+}
+
 Status SliceGradients::reduce(const StepInput& input, StepReport& report) {
   const std::vector<Unit> units = units_of(input.batch);
-  std::vector<StepTimes> times(static_cast<std::size_t>(pool_.size()));
-  std::atomic<std::size_t> next{0};
   MUSTER_TRY(begin(units, input));
   offer(units, input);
   const TimePoint computing = clock_.now();
-  MUSTER_TRY(pool_.run([&](std::int32_t lane) {
-    return run_lane(lane, units, next, input, times[static_cast<std::size_t>(lane)]);
-  }));
-  for (const StepTimes& lane : times) {
-    report.times.forward += average(lane.forward, pool_.size());
-    report.times.backward += average(lane.backward, pool_.size());
-  }
+  MUSTER_TRY(run_lanes(units, input, report.times));
   const TimePoint waiting = clock_.now();
-  report.times.computing = waiting - computing;
+  // What nobody here could compute in says nothing of this rank's speed.
+  const Duration met = meeting_ ? meeting_->waited() : Duration{};
+  report.times.computing = waiting - computing - met;
   if (backup_) report.backups = backup_->close();
   const Status helped = help(input);
   const Status reduced = finish();
   if (!reduced) keep(input.step);
   MUSTER_TRY(reduced);
   MUSTER_TRY(helped);
-  report.times.exposed_communication = clock_.now() - waiting;
+  report.times.exposed_communication = clock_.now() - waiting + met;
   report.bytes_reduced = exchange_->bytes();
   if (shard_exchange_) report.bytes_reduced += shard_exchange_->bytes();
   if (gathers_) report.bytes_reduced += gathers_->sent_bytes();
+  if (meeting_) report.bytes_reduced += meeting_->bytes();
   return ok();
 }
 
@@ -239,6 +290,7 @@ Status SliceGradients::finish() {
 void SliceGradients::give_up(const Error& why) {
   if (shard_exchange_) shard_exchange_->give_up(why);
   if (gathers_) gathers_->give_up(why);
+  if (meeting_) meeting_->give_up(why);
 }
 
 // A lane that ends in an error leaves nothing that others would wait for.
@@ -381,75 +433,6 @@ Status SliceGradients::on_lanes(std::size_t count,
     body(static_cast<std::size_t>(mine.begin), static_cast<std::size_t>(mine.end));
     return ok();
   });
-}
-
-Status SliceGradients::evaluate(const data::StepBatch& batch,
-                                std::span<EvaluationTotals> by_slice) {
-  if (gathers_) return evaluate_by_block(batch, by_slice);
-  std::atomic<std::size_t> next{0};
-  return pool_.run([&](std::int32_t lane) -> Status {
-    const at::NoGradGuard no_grad;
-    models::Model& model = lanes_[static_cast<std::size_t>(lane)]->model();
-    for (std::size_t s = 0; (s = next++) < batch.slices.size();) {
-      const data::SliceBatch& slice = batch.slices[s];
-      if (slice.samples == 0 && !options_.runs_empty) continue;
-      options_.computing(lane, fmt::format("evaluation of slice {}", to_int(slice.slice)));
-      const Examples examples = examples_of(slice);
-      models::PassContext context = evaluation_context();
-      by_slice[static_cast<std::size_t>(to_int(slice.slice))].add(
-          model.evaluation_loss_sum(model.forward(examples.inputs, context), examples.targets));
-    }
-    options_.computing(lane, "");
-    return ok();
-  });
-}
-
-models::PassContext SliceGradients::evaluation_context() const {
-  return {.training = false,
-          .random = RandomStream(options_.seed, "none"),
-          .compute = options_.compute};
-}
-
-// All slices through one block, then through the next: each block's weights come once.
-Status SliceGradients::evaluate_by_block(const data::StepBatch& batch,
-                                         std::span<EvaluationTotals> by_slice) {
-  std::vector<Evaluated> slices;
-  for (const data::SliceBatch& slice : batch.slices)
-    if (slice.samples > 0)
-      slices.push_back({slice.slice, examples_of(slice),
-                        &by_slice[static_cast<std::size_t>(to_int(slice.slice))]});
-  const std::size_t blocks = model().blocks().size();
-  MUSTER_TRY(gathers_->begin(layout::uses_of_evaluation(blocks)));
-  for (std::size_t block = 0; block < blocks; ++block) {
-    MUSTER_TRY(gathers_->enter(block));
-    const Status ran = evaluate_block(block, slices);
-    if (!ran) give_up(ran.error());
-    MUSTER_TRY(ran);
-    gathers_->leave(block);
-  }
-  return gathers_->finish();
-}
-
-Status SliceGradients::evaluate_block(std::size_t block, std::vector<Evaluated>& slices) {
-  std::atomic<std::size_t> next{0};
-  return pool_.run([&](std::int32_t lane) -> Status {
-    const at::NoGradGuard no_grad;
-    models::Model& model = lanes_[static_cast<std::size_t>(lane)]->model();
-    for (std::size_t s = 0; (s = next++) < slices.size();) {
-      auto& [slice, examples, totals] = slices[s];
-      options_.computing(lane, fmt::format("evaluation of slice {}", to_int(slice)));
-      models::PassContext context = evaluation_context();
-      examples.inputs = model.forward_block(block, std::move(examples.inputs), context);
-      if (block + 1 == model.blocks().size())
-        totals->add(model.evaluation_loss_sum(examples.inputs, examples.targets));
-    }
-    options_.computing(lane, "");
-    return ok();
-  });
-}
-
-Result<EvaluationTotals> SliceGradients::combine(std::span<const EvaluationTotals> by_slice) {
-  return combine_totals(*communicator_, by_slice, lanes_.front()->model().measures(), options_.op);
 }
 
 }  // namespace muster::parallel

@@ -25,6 +25,7 @@
 #include "muster/parallel/lanes.h"
 #include "muster/parallel/shard_exchange.h"
 #include "muster/parallel/slice_backup.h"
+#include "muster/parallel/slice_meeting.h"
 #include "muster/parallel/strategy.h"
 #include "muster/parallel/unit_passes.h"
 #include "muster/parallel/unit_sums.h"
@@ -57,6 +58,14 @@ struct SliceOptions {
   models::TensorShare together = {};
   // Slices without samples have a pass as well: in passes ranks meet others. Ordered mode.
   bool runs_empty = false;
+  // Batch norm takes the statistics of the whole batch: all slices of a rank are on their way at
+  // once and meet those of all ranks at each such layer (slice_meeting.h), also slices without
+  // samples. Whole slices, of whole models on the host. Without `elastic`: whose sums of a step
+  // were kept has met the slices that are to be computed again, and would have to meet them again,
+  // with what it no longer computes; and a step that breaks off almost always does so before all
+  // slices have met for the last time, when nothing is summed yet. So it is taken again as a whole,
+  // which has the same bits. Without `backup`: a slice by itself meets nobody.
+  bool sync_batch_norm = false;
   // What a lane computes from here on, "backward of slice 3"; empty: nothing. Each lane calls it on
   // its own thread.
   std::function<void(std::int32_t lane, std::string_view pass)> computing = [](std::int32_t,
@@ -133,6 +142,8 @@ class SliceGradients {
     return options_.ordered && options_.elastic && group.size > 1;
   }
   std::unique_ptr<Lane> make_lane(std::unique_ptr<models::Model> model) const;
+  Status prepare_meetings(comm::Communicator& communicator, const comm::LeafOwners& owners,
+                          std::int32_t units);
   void watch(std::int32_t lane);
   GradientSink& sink() noexcept;
   void gather_weights(std::unique_ptr<WeightGathers> gathers);
@@ -145,6 +156,7 @@ class SliceGradients {
   Status run_unit(Lane& lane, const Unit& unit, const StepInput& input, bool first,
                   StepTimes& times);
   Status reduce(const StepInput& input, StepReport& report);
+  Status run_lanes(const std::vector<Unit>& units, const StepInput& input, StepTimes& times);
   Status run_units(std::int32_t lane, const std::vector<Unit>& units,
                    std::atomic<std::size_t>& next, const StepInput& input, StepTimes& times);
   Status run_lane(std::int32_t lane, const std::vector<Unit>& units, std::atomic<std::size_t>& next,
@@ -164,14 +176,16 @@ class SliceGradients {
   const SliceOptions options_;
   Clock& clock_;
   LanePool pool_;
-  std::vector<std::unique_ptr<Lane>> lanes_;
-  std::vector<std::string> names_;  // of parameters, in the model's order
+  std::unique_ptr<LanePool> unit_pool_;  // with sync_batch_norm, where units are more than lanes
+  std::vector<std::unique_ptr<Lane>> lanes_;  // of the larger pool
+  std::vector<std::string> names_;            // of parameters, in the model's order
 
   // Of the present generation:
   std::shared_ptr<comm::Communicator> communicator_;
   std::unique_ptr<GradientExchange> exchange_;     // with shard_gradients, of the first slot only
   std::unique_ptr<ShardExchange> shard_exchange_;  // with shard_gradients
   std::unique_ptr<WeightGathers> gathers_;         // with shard_weights
+  std::unique_ptr<SliceMeeting> meeting_;          // with sync_batch_norm, where it has units
   std::unique_ptr<SliceBackup> backup_;
   std::optional<UnitSums> unit_sums_;  // with a backup
 

@@ -75,8 +75,8 @@ struct StepReport {
   Flags flags;  // of all ranks
   StepTimes times;
   // By this rank's buckets; besides, what it has sent of weights that are gathered in the step
-  // (ZeRO 2 and 3), and of activations that are summed over ranks or exchanged between them
-  // (tensor, context).
+  // (ZeRO 2 and 3), of activations that are summed over ranks or exchanged between them (tensor,
+  // context), and of sums in which slices meet (sync_batch_norm).
   std::uint64_t bytes_reduced = 0;
   std::int32_t backups = 0;  // slices of this rank that others were sooner to compute
   // Where ranks update before all is known that decides on it: how many of a replica's have rolled

@@ -187,6 +187,9 @@ TEST(Estimated, MemoryByKind) {
   Way elastic = way(2);
   elastic.elastic = true;
   EXPECT_EQ(price(elastic).memory.buffers, price(elastic).bytes_on_wire);
+  Way met = way(2);  // 4 slices of 8
+  met.slices_meet = true;
+  EXPECT_EQ(price(met).memory.activations, 4 * data.activations);
 }
 
 TEST(Estimated, WorkersOfOneHostSeeEachOthersBuckets) {

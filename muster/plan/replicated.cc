@@ -18,6 +18,7 @@ class Replicated {
     part_.add(all_blocks(model.here));
     const auto most = static_cast<std::int32_t>(even_share(way.slices, way.replicas(), 0).size());
     lanes_ = std::min(way.lanes, most);
+    at_once_ = way.slices_meet ? most : lanes_;
     slower_ = stretch(static_cast<double>(lanes_) * way.workers, hardware);
     rounds_ = ceil_div(most, lanes_);
   }
@@ -60,9 +61,9 @@ class Replicated {
   }
   std::int64_t passes() const { return std::int64_t{rounds_} * way_.passes(); }
 
-  // Lanes are threads, each with a heap of its own.
+  // Lanes are threads, each with a heap of its own; so are slices that meet.
   void add_passes(MemoryUse& memory) const {
-    const auto lanes = static_cast<std::uint64_t>(lanes_);
+    const auto lanes = static_cast<std::uint64_t>(at_once_);
     const BriefMemory hand = part_.in_hand();
     const PassMemory passes =
         pass_memory((part_.kept() + part_.recomputing()) * lanes,
@@ -124,6 +125,7 @@ class Replicated {
   const Hardware& hardware_;
   Part part_;
   std::int32_t lanes_ = 1;
+  std::int32_t at_once_ = 1;  // passes that are in memory
   double slower_ = 1;
   std::int32_t rounds_ = 1;
 };

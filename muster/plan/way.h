@@ -46,6 +46,7 @@ struct Way {
   std::int64_t samples = 0;        // of a step; 0: all slices are of the largest size
   bool ordered = true;
   bool elastic = false;            // workers keep their sums of a step until it is committed
+  bool slices_meet = false;        // a worker has all of its slices in memory at once
   bool compares_replicas = false;  // so of two each reads what it holds around every update
   Saves saves = Saves::kNever;
   bool offloads = false;              // the optimizer's state lies on a disk

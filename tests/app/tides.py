@@ -86,6 +86,12 @@ def stages_need_blocks(folder):
     assert code == 2 and "block" in output, (code, output)
 
 
+def batch_norm_needs_some(folder):
+    """Whether a model of the program's has any, its worker says, at the line of the job."""
+    code, output = answer(TIDES, "train", job_in(folder, "norms"), "--set", "training.sync_batch_norm=true")
+    assert code == 2 and "training.sync_batch_norm: no block of tide_net has batch norm" in output, (code, output)
+
+
 def shards(folder):
     """Every strategy that keeps the model whole takes it."""
     run = folder / "sharded"
@@ -133,8 +139,9 @@ def tells_what_its_code_says(folder):
     assert code == 2 and "data.type levels has no training samples" in output, (code, output)
 
 
-SCENARIOS = (learns_the_same_at_any_size, survives_a_death, resumes, exports, stages_need_blocks, shards,
-             evaluates_what_is_no_augmentation, knows_its_names, tells_what_its_code_says)
+SCENARIOS = (learns_the_same_at_any_size, survives_a_death, resumes, exports, stages_need_blocks,
+             batch_norm_needs_some, shards, evaluates_what_is_no_augmentation, knows_its_names,
+             tells_what_its_code_says)
 with runs.workplace() as place:
     for scenario in SCENARIOS:
         if arguments.only in (None, scenario.__name__):

@@ -373,16 +373,16 @@ def statistics_of(model, kind):
     return [m for m in model.modules() if isinstance(m, kind)]
 
 
-def run_batch(model, inputs, targets, autocast):
+def run_batch(model, inputs, targets, autocast, slices=SLICES):
     """Backward over all slices; statistics are the slices' mean, weighted by samples, and so are
-    auxiliary losses."""
+    auxiliary losses. With one slice batch norm is that over the whole batch."""
     norms = statistics_of(model, nn.BatchNorm2d)
     mixtures = statistics_of(model, Experts)
     loads = [[torch.zeros_like(b) for b in m.buffers(recurse=False)] for m in mixtures]
     before = [(m.running_mean.clone(), m.running_var.clone()) for m in norms]
     merged = [(torch.zeros_like(a), torch.zeros_like(b)) for a, b in before]
     total = 0.0
-    for x, y in zip(inputs.tensor_split(SLICES), targets.tensor_split(SLICES)):
+    for x, y in zip(inputs.tensor_split(slices), targets.tensor_split(slices)):
         for m in norms:
             m.momentum = 1.0  # leaves this slice's own statistics in the running ones
         with torch.autocast("cpu", torch.bfloat16, enabled=autocast):

@@ -72,6 +72,7 @@ class Case:
     peak: float  # learning rate
     max_norm: float  # the run's norms cross it
     first: int = 0  # sample that an epoch begins with
+    slices: int = SLICES  # of a batch, each with statistics of its own for batch norm
 
 
 CASES = {
@@ -86,6 +87,9 @@ OTHERS = {
     "no clipping": lambda case: replace(case, max_norm=math.inf),
     "another order": lambda case: replace(case, first=1),
 }
+OTHER_STATISTICS = {
+    "batch norm by other statistics": lambda case: replace(case, slices=1 + SLICES - case.slices),
+}
 
 # Largest difference allowed, relative; of a tensor, the norm of the difference to the norm of its
 # way from the initial weights. For the resnet's see oracle.py: one ReLU that is on here and off
@@ -95,6 +99,7 @@ LIMITS = {
     "resnet": {"rates": 1e-12, "losses": 5e-4, "norms": 1e-2, "weights": 5e-2},
     "gpt": {"rates": 1e-12, "losses": 1e-6, "norms": 5e-6, "weights": 1e-4},
 }
+SYNCHRONISED = "training.sync_batch_norm=true"  # a flag
 EVALUATION = 2e-6  # loss and accuracy of the same weights, relative
 
 
@@ -229,7 +234,7 @@ def train_in_pytorch(name, case, initial, data, dtype):
             group["lr"] = rate
         optimizer.zero_grad()
         part = slice(samples.start, samples.stop)
-        losses.append(run_batch(model, inputs[part], targets[part], autocast=False))
+        losses.append(run_batch(model, inputs[part], targets[part], False, case.slices))
         norms.append(nn.utils.clip_grad_norm_(model.parameters(), case.max_norm).item())
         optimizer.step()
     told = {"rates": rates, "losses": losses, "norms": norms}
@@ -273,6 +278,8 @@ def told(seen):
 def main(muster, name, *flags):
     torch.set_num_threads(1)
     case, limits = CASES[name], LIMITS[name]
+    if SYNCHRONISED in flags:
+        case = replace(case, slices=1)
     with runs.workplace() as folder:
         data, validation = write_data(folder, name)
         initial = write_initial(folder, name)
@@ -294,7 +301,8 @@ def main(muster, name, *flags):
     seen = differences(exact, found, initial)
     print(f"muster:         {told(seen)}\nallowed:        {told(limits)}")
     good = good and passes(seen, limits)
-    for what, change in OTHERS.items():
+    others = OTHERS | (OTHER_STATISTICS if name == "resnet" else {})
+    for what, change in others.items():
         other = train_in_pytorch(name, change(case), initial, data, torch.float64)
         seen = differences(other, found, initial)
         print(f"{what}: {told(seen)}")

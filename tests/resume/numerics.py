@@ -13,6 +13,7 @@ FEATURES = {
     "ema": ("resnet", ["ema.decay=0.9"]),
     "lora": ("gpt", ["lora.rank=4", "lora.dropout=0.1", "ema.decay=0.9"]),
     "freeze": ("gpt", ["training.freeze=[embedding.*, layer0.*.bias]"]),
+    "sync_batch_norm": ("resnet", ["training.sync_batch_norm=true"]),
     "label_smoothing": ("gpt", ["training.label_smoothing=10%"]),
 }
 

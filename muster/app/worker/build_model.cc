@@ -242,6 +242,15 @@ Status recompute(models::Model& model, const std::vector<std::string>& patterns)
   return ok();
 }
 
+// Of muster's own models the job file has been refused already.
+Status check_batch_norm(const models::Model& model, const job::TrainingSpec& training) {
+  if (!training.sync_batch_norm || model.has_batch_norm()) return ok();
+  return fail(ErrorCode::kInvalid,
+              fmt::format("[job] training.sync_batch_norm: no block of {} has batch norm "
+                          "(models::BatchNorm); remove it",
+                          model.family()));
+}
+
 Status check_groups(const models::Model& model, const job::OptimizerSpec& optimizer) {
   for (const job::ParameterGroup& group : optimizer.groups)
     MUSTER_TRY(check_patterns("optimizer.groups", group.match,
@@ -285,6 +294,7 @@ Result<std::unique_ptr<models::Model>> build_model(const job::JobSpec& job,
   MUSTER_TRY(check_adapters(*model, job.lora));
   MUSTER_TRY(freeze(*model, job.training.freeze));
   MUSTER_TRY(recompute(*model, job.training.recompute));
+  MUSTER_TRY(check_batch_norm(*model, job.training));
   MUSTER_TRY(check_groups(*model, job.optimizer));
   return model;
 }

@@ -58,7 +58,8 @@ parallel::SliceOptions options_of(const job::JobSpec& job, const StrategyPlace& 
   return {.ordered = training.mode == job::TrainingMode::kOrdered,
           .virtual_workers = static_cast<std::int32_t>(training.virtual_workers),
           .lanes = static_cast<std::int32_t>(training.lanes.value_or(place.lanes)),
-          .micro_batch_size = training.micro_batch_size,
+          // In one pass each, where slices meet in it.
+          .micro_batch_size = training.sync_batch_norm ? 0 : training.micro_batch_size,
           .max_grad_norm = training.max_grad_norm,
           .compute = compute_of(training),
           .seed = job.seed,
@@ -68,6 +69,7 @@ parallel::SliceOptions options_of(const job::JobSpec& job, const StrategyPlace& 
           .backup = job.stragglers.backup,
           .shard_gradients = job.strategy.zero_stage >= 2,
           .shard_weights = job.strategy.zero_stage >= 3,
+          .sync_batch_norm = training.sync_batch_norm,
           .computing = place.computing};
 }
 
