@@ -11,8 +11,8 @@
 
 namespace muster::comm {
 
-// A link between two ranks. A rank's own links share what it sends, and what it receives; links
-// between hosts, what their hosts do.
+// A link between two ranks. A rank's own links share what it sends, and what it receives, whoever
+// it is from or for; links between hosts, what their hosts do.
 struct LinkCosts {
   double latency = 0;   // seconds from the first byte's start to its arrival
   double per_byte = 0;  // seconds
@@ -35,6 +35,13 @@ struct CostTable {
   double copy_per_byte = 0;    // seconds
   friend bool operator==(const CostTable&, const CostTable&) = default;
 };
+
+// Ranks are never quite in step: where a host hears from one host and then at once from another,
+// the end of the one message meets the beginning of the other in its link, which TCP shares between
+// them neither evenly nor without gaps. As much of them as can meet takes so much longer; that is
+// what schedules with several neighbours took with 3 and 4 hosts whose links carry 100 Mb/s, beside
+// a ring, which has one (bench/RESULTS.md, links).
+inline constexpr double kMeeting = 0.25;
 
 // What moves a collective's bytes: memory of one process or host, or TCP, and between ranks of one
 // host memory for what is large.

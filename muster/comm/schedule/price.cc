@@ -2,6 +2,7 @@
 #include <limits>
 #include <queue>
 #include <unordered_map>
+#include <utility>
 
 #include "muster/base/check.h"
 #include "muster/comm/cost.h"
@@ -44,9 +45,13 @@ std::vector<Action> actions_of(const Schedule& schedule, double width, const Cos
   return actions;
 }
 
-// Through which messages leave or arrive, one after the other: a rank's way to its own host, or a
-// host's to the others. The time at which it is free.
-using Port = double;
+// Through which messages leave or arrive, one after the other, whoever they are for or from: a
+// rank's way to its own host, or a host's to the others.
+struct Port {
+  double free = 0;          // when it is
+  double last = 0;          // seconds of the last message
+  std::int32_t source = 0;  // of the last one: how many hosts further on; 0: there was none
+};
 
 // The ranks of a Fold, playing. Where they share ports, what comes first is played first.
 class Clocks {
@@ -133,10 +138,10 @@ class Clocks {
   void send(Player& me, std::int32_t rank, const Action& action) {
     me.now += costs_.per_message;
     Port& port = port_of(&Ports::leaving, rank, action.peer);
-    const double begins = std::max(me.now, port);
-    port = begins + transfer(rank, action);
+    const double begins = std::max(me.now, port.free);
+    port.free = begins + transfer(rank, action);
     Channel& channel = channel_from(rank, action.peer);
-    channel.messages.push_back({begins, port});
+    channel.messages.push_back({begins, port.free});
     if (!channel.awaited) return;
     channel.awaited = false;
     const std::int32_t receiver = fold_.played(action.peer);
@@ -149,9 +154,27 @@ class Clocks {
     const Message& message = channel.messages[channel.taken++];
     const double latency = link(rank, action.peer).latency;
     Port& port = port_of(&Ports::arriving, rank, action.peer);
-    port = std::max(std::max(message.begins + latency, port) + transfer(rank, action),
-                    message.left + latency);
-    me.now = std::max(me.now, port) + costs_.per_message;
+    const double alone = transfer(rank, action), arrives = message.begins + latency;
+    const double met = meeting(port, host_distance(rank, action.peer), alone, arrives);
+    port.free =
+        std::max(std::max(arrives, port.free) + alone, message.left + latency) + kMeeting * met;
+    port.last = alone;
+    me.now = std::max(me.now, port.free) + costs_.per_message;
+  }
+
+  // Seconds of a message from `source` that can meet those of another host's before it, from when
+  // it arrives. Notes who it is from.
+  static double meeting(Port& port, std::int32_t source, double alone, double arrives) {
+    const std::int32_t before = std::exchange(port.source, source);
+    if (before == 0 || before == source) return 0;
+    const double gap = std::max(0.0, arrives - port.free);
+    return std::max(0.0, std::min(port.last, alone) - gap);
+  }
+  // Alike for what a rotation of hosts makes of two; 0: they are one.
+  std::int32_t host_distance(std::int32_t rank, std::int32_t peer) const {
+    const Topology& topology = fold_.topology();
+    const std::int32_t hosts = topology.hosts();
+    return (topology.host_of(Rank{peer}) - topology.host_of(Rank{rank}) + hosts) % hosts;
   }
 
   bool near(std::int32_t rank, std::int32_t peer) const {
