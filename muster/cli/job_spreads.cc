@@ -192,27 +192,35 @@ void add_mesh(const job::JobSpec& job, const job::MeshSpec& mesh, Spreads& sprea
 // Whether it has more axes than one and its replicas, which the types above are; shards of several
 // replicas are more than a type.
 bool is_product(const job::MeshSpec& mesh) {
-  const int cuts = (mesh.pipeline > 1) + (mesh.tensor * mesh.context * mesh.expert > 1);
+  int cuts = 0;
+  for (const std::int64_t extent : {mesh.pipeline, mesh.tensor, mesh.context, mesh.expert})
+    cuts += extent > 1 ? 1 : 0;
   return mesh.shard > 1 ? cuts > 0 || mesh.replicate > 1 : cuts > 1;
 }
 
-// Cut tensors, shared sequences and dealt experts are not measured together.
+// How so many workers can meet in every pass, as the planner knows it: of the models that may, with
+// cut tensors, shared sequences or dealt experts, or with tensors cut and experts dealt.
+std::vector<job::MeshSpec> meetings_of(const job::JobSpec& job, std::int64_t workers) {
+  if (workers == 1) return {{}};
+  std::vector<job::MeshSpec> meetings = {{.tensor = workers}};
+  if (job.data.type == job::DataType::kText) meetings.push_back({.context = workers});
+  if (job.model.type == job::ModelType::kMoe)
+    each_divisor(workers, [&](std::int64_t tensor) {
+      if (tensor < workers) meetings.push_back({.expert = workers / tensor, .tensor = tensor});
+    });
+  return meetings;
+}
+
 void add_meshes(const job::JobSpec& job, Spreads& spreads) {
-  using Extent = std::int64_t job::MeshSpec::*;
-  std::vector<Extent> meeting = {&job::MeshSpec::tensor};
-  if (job.data.type == job::DataType::kText) meeting.push_back(&job::MeshSpec::context);
-  if (job.model.type == job::ModelType::kMoe) meeting.push_back(&job::MeshSpec::expert);
   const std::int64_t workers = job.workers.count;
   each_divisor(workers, [&](std::int64_t pipeline) {
     each_divisor(workers / pipeline, [&](std::int64_t shard) {
-      each_divisor(workers / pipeline / shard, [&](std::int64_t parts) {
-        for (const Extent extent : meeting) {
-          job::MeshSpec mesh{.replicate = workers / pipeline / shard / parts,
-                             .pipeline = pipeline,
-                             .shard = shard};
-          mesh.*extent = parts;
+      each_divisor(workers / pipeline / shard, [&](std::int64_t together) {
+        for (job::MeshSpec mesh : meetings_of(job, together)) {
+          mesh.replicate = workers / pipeline / shard / together;
+          mesh.pipeline = pipeline;
+          mesh.shard = shard;
           if (is_product(mesh)) add_mesh(job, mesh, spreads);
-          if (parts == 1) break;
         }
       });
     });

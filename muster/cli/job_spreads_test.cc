@@ -73,7 +73,11 @@ TEST(JobSpreads, FollowFromModelAndData) {
     EXPECT_THAT(of_images, Not(Contains(HasSubstr("context"))));
   }
   EXPECT_THAT(names_of(job_of(job::ModelType::kMoe, 4)),
-              IsSupersetOf({"expert, 2 parts", "expert, 4 parts", "shard 2 × expert 2"}));
+              IsSupersetOf({"expert, 2 parts", "expert, 4 parts", "shard 2 × expert 2",
+                            "expert 2 × tensor 2"}));
+  EXPECT_THAT(names_of(job_of(job::ModelType::kMoe, 8)),
+              IsSupersetOf({"replicate 2 × expert 2 × tensor 2", "shard 2 × expert 2 × tensor 2",
+                            "expert 4 × tensor 2", "expert 2 × tensor 4"}));
 }
 
 TEST(JobSpreads, HaveThePipelineThatIsWritten) {

@@ -15,8 +15,8 @@ namespace muster::plan {
 std::uint64_t checkpoint_bytes(const ModelProfile& whole, const Way& way, std::uint64_t here,
                                std::uint64_t given_back);
 
-// `here` of a worker that runs its slices through all blocks. `cut`: with cut tensors, the elements
-// of trained parameters that are not cut; with dealt experts, of those that it holds.
+// `here` of a worker that runs its slices through all blocks. `cut`: with cut tensors or dealt
+// experts, the elements of trained parameters that it holds, and not in part only.
 std::uint64_t state_held_whole(const ModelProfile& whole, const Way& way, std::int64_t cut);
 
 }  // namespace muster::plan

@@ -1,8 +1,12 @@
 #include "muster/plan/estimate.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
+#include <string>
+#include <string_view>
+#include <vector>
 
 #include "muster/plan/pipelined.h"
 #include "muster/plan/pricing.h"
@@ -29,26 +33,34 @@ Status check_mesh(const Way& way) {
 }
 
 bool is_cut_so(const CutProfile& known, const Way& way) {
-  if (known.ranks != way.that_meet() || known.experts != (way.expert > 1)) return false;
+  if (known.ranks != way.together() || known.holders != way.expert) return false;
   if (way.context > 1) return known.attention == way.attention;
   return !known.attention && known.sequence == way.sequence_parallel;
 }
 
-const char* what_is_cut(const Way& way) {
-  if (way.expert > 1) return "experts";
-  return way.context > 1 ? "sequences" : "tensors";
+// "tensors in 2 parts and experts in 4 parts"
+std::string cuts_of(const Way& way) {
+  std::vector<std::string> cuts;
+  const auto add = [&](std::string_view what, std::int32_t parts) {
+    if (parts > 1) cuts.push_back(fmt::format("{} in {} parts", what, parts));
+  };
+  add("tensors", way.tensor);
+  add("sequences", way.context);
+  add("experts", way.expert);
+  return fmt::format("{}", fmt::join(cuts, " and "));
 }
 
 // Null: ranks do not meet in their passes.
 Result<const CutProfile*> cut_for(const ModelProfile& profile, const Way& way) {
   if (way.that_meet() == 1) return nullptr;
-  if ((way.tensor > 1) + (way.context > 1) + (way.expert > 1) > 1)
-    return not_priced("cut tensors, shared sequences and dealt experts were not measured together");
+  if (way.context > 1 && way.tensor * way.expert > 1)
+    return not_priced(
+        "shared sequences were not measured together with cut tensors or dealt experts");
   const auto cut = std::ranges::find_if(
       profile.cuts, [&](const CutProfile& known) { return is_cut_so(known, way); });
   if (cut != profile.cuts.end() && cut->pass.samples == way.micro_batch) return &*cut;
-  return not_priced(fmt::format("passes of {} samples were not measured with {} in {} parts",
-                                way.micro_batch, what_is_cut(way), way.that_meet()));
+  return not_priced(
+      fmt::format("passes of {} samples were not measured with {}", way.micro_batch, cuts_of(way)));
 }
 
 // The first rank's part of the model.

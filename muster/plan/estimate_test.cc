@@ -43,7 +43,7 @@ TEST(Profile, ComesBackFromItsJson) {
   cut.pass.blocks[1].forward_messages = {{RankMessage::Kind::kSumOwn, 16}};
   profile.cuts = {cut, cut};
   profile.cuts.back().attention = Attention::kRing;
-  cut.experts = true;
+  cut.holders = 4;
   cut.blocks[1].experts = {3, 4};
   profile.cuts.push_back(cut);
   profile.passes.front().blocks[1].backward_bytes = 7;
@@ -62,7 +62,8 @@ TEST(Profile, ComesBackFromItsJson) {
   EXPECT_EQ(back.passes.front().blocks[1].backward_bytes, 7u);
   EXPECT_EQ(back.not_measured, "nothing was run");
   EXPECT_EQ(back.cuts[1].attention, Attention::kRing);
-  EXPECT_TRUE(back.cuts[2].experts);
+  EXPECT_EQ(back.cuts[1].holders, 1);
+  EXPECT_EQ(back.cuts[2].holders, 4);
   EXPECT_EQ(back.cuts[2].blocks[1].held_elements(), testing::kElements + 7);
 }
 
@@ -75,6 +76,10 @@ TEST(Profile, OfNoModelIsRefused) {
   profile = testing::in_shards(2);
   EXPECT_TRUE(profile_from_json(to_json(profile).dump()));
   profile.shards.front().weight_bytes.pop_back();
+  EXPECT_FALSE(profile_from_json(to_json(profile).dump()));
+  profile = testing::with_experts();
+  EXPECT_TRUE(profile_from_json(to_json(profile).dump()));
+  profile.cuts.front().holders = 1;  // and of one rank: nobody else
   EXPECT_FALSE(profile_from_json(to_json(profile).dump()));
 }
 

@@ -21,6 +21,7 @@ using testing::price;
 using testing::tensor;
 using testing::way;
 using testing::with_experts;
+using testing::with_experts_in_parts;
 
 // The optimizer's state is shared out among those that hold the same; the sums are those of
 // replicas.
@@ -42,6 +43,9 @@ TEST(EstimatedMesh, ShardsMultiplyWithWhatElseIsCut) {
   check(tensor(4), in_parts());
   check(context(4, Attention::kRing), in_shared_sequences());
   check(expert(4), with_experts());
+  Way in_parts_too = expert(8);
+  in_parts_too.tensor = 2;
+  check(in_parts_too, with_experts_in_parts());
   Way odd = pipeline(6, 2);
   odd.shards = 2;
   const auto refused = estimate(blocks_alike(4), odd, free_hardware());
@@ -72,6 +76,49 @@ TEST(EstimatedMesh, DealtExpertsAreHeldByPart) {
   ASSERT_FALSE(refused);
   EXPECT_NE(refused.error().message.find("not measured with experts in 2 parts"),
             std::string::npos);
+}
+
+// The workers of a slice sum what their parts find, and each exchanges rows with those that have
+// the same part of other experts.
+TEST(EstimatedMesh, DealtExpertsInParts) {
+  const ModelProfile profile = with_experts_in_parts();
+  Way both = expert(4);
+  both.tensor = 2;
+  const Estimate dealt = price(expert(2), profile), found = price(both, profile);
+  EXPECT_EQ(found.time.total(), dealt.time.total() / 2);
+  EXPECT_EQ(found.memory.weights, dealt.memory.weights / 2);
+  EXPECT_EQ(found.memory.optimizer, dealt.memory.optimizer / 2);
+  EXPECT_LT(found.memory.activations, dealt.memory.activations * 3 / 5);
+  const std::uint64_t gradients = 3 * testing::kElements / 2 * kFloat;
+  const std::uint64_t notes = 2 * 16 * kFloat;               // first slots fill lines
+  const std::uint64_t messages = 4 * 2 * 4 * (3000 + 4000);  // of 4 slices in 4 blocks
+  EXPECT_EQ(found.bytes_on_wire, gradients + notes + messages);
+
+  // Each exchange is with one other worker, each sum among two.
+  Hardware slow = free_hardware();
+  slow.link = {milliseconds(1), 1e12};
+  const auto waits = [&](const Way& way) {
+    return estimate(profile, way, slow).value().time.communication;
+  };
+  EXPECT_GT(waits(both), waits(expert(2)));
+  Way halves = tensor(2);
+  EXPECT_FALSE(estimate(profile, halves, slow)) << "cut, and not dealt";
+
+  Way saves = both;
+  saves.saves = Saves::kBeside;
+  const std::uint64_t here = 8 * (kFloat + 2 * sizeof(float));  // what is not cut, of all that is
+  const std::uint64_t others = profile.state_bytes() - here;
+  EXPECT_EQ(price(saves, profile).memory.checkpoint, profile.state_bytes() + others);
+
+  Way three = both;
+  three.tensor = 4;
+  three.workers = 8;
+  const auto refused = estimate(profile, three, free_hardware());
+  ASSERT_FALSE(refused);
+  EXPECT_NE(
+      refused.error().message.find("not measured with tensors in 4 parts and experts in 2 parts"),
+      std::string::npos)
+      << refused.error().message;
 }
 
 // With V slices, R replicas of S shards: within a replica the traffic of its own slices, then their

@@ -53,7 +53,7 @@ Json json_of(const CutProfile& cut) {
   Json json = {{"ranks", cut.ranks},
                {"sequence", cut.sequence},
                {"attention", cut.attention ? Json(static_cast<int>(*cut.attention)) : Json()},
-               {"experts", cut.experts},
+               {"holders", cut.holders},
                {"blocks", Json::array()},
                {"whole", cut.whole},
                {"pass", json_of(cut.pass)}};
@@ -110,7 +110,7 @@ PassProfile pass_of(const Json& json) {
 CutProfile cut_of(const Json& json) {
   CutProfile cut{.ranks = json.at("ranks"),
                  .sequence = json.at("sequence"),
-                 .experts = json.at("experts"),
+                 .holders = json.at("holders"),
                  .blocks = {},
                  .whole = json.at("whole"),
                  .pass = pass_of(json.at("pass"))};
@@ -150,8 +150,8 @@ Status check_shards(const ShardProfile& shards) {
 Status check_parts(const ModelProfile& profile) {
   const std::size_t blocks = profile.blocks.size();
   for (const CutProfile& cut : profile.cuts)
-    if (cut.blocks.size() != blocks || cut.pass.blocks.size() != blocks || cut.ranks < 2 ||
-        cut.pass.samples < 1)
+    if (cut.blocks.size() != blocks || cut.pass.blocks.size() != blocks || cut.ranks < 1 ||
+        cut.holders < 1 || (cut.ranks == 1 && cut.holders == 1) || cut.pass.samples < 1)
       return not_one("a cut model has other blocks");
   for (const ShardProfile& shards : profile.shards) MUSTER_TRY(check_shards(shards));
   return ok();

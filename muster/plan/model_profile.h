@@ -69,15 +69,15 @@ struct PassProfile {
 // How attention meets the positions of others, where sequences are shared.
 enum class Attention : std::uint8_t { kUlysses, kRing };
 
-// The first rank's part of a model whose tensors are cut over ranks, whose sequences they share, or
-// whose experts they hold between them.
+// The first rank's part of a model whose tensors are cut over ranks, whose sequences they share,
+// whose experts they hold between them, or whose tensors are cut and experts dealt out.
 struct CutProfile {
-  std::int32_t ranks = 2;
+  std::int32_t ranks = 2;                   // that compute each slice together
   bool sequence = false;                    // activations between cut layers as well
   std::optional<Attention> attention = {};  // of shared sequences; none: tensors are cut
-  bool experts = false;                     // or these are dealt out, and all else is whole
+  std::int32_t holders = 1;                 // to so many experts are dealt out
   std::vector<BlockProfile> blocks = {};    // what of them is here
-  std::int64_t whole = 0;                   // elements of trained parameters that are not cut
+  std::int64_t whole = 0;                   // of it, elements of trained parameters not cut
   PassProfile pass = {};
 };
 

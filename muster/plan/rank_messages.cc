@@ -9,11 +9,16 @@ namespace muster::plan {
 namespace {
 
 using Kind = RankMessage::Kind;
+// Holders of experts exchange rows and tell each other nothing else.
+std::int32_t ranks_that_tell(const RankMessage& message, const Way& way) {
+  return message.kind == Kind::kExchange && way.expert > 1 ? way.expert : way.together();
+}
+
 // As parallel/tensor/tensor_ranks.cc, parallel/context/context_ranks.cc and
 // parallel/expert/expert_ranks.cc ask for it.
 Traffic traffic_for(const RankMessage& message, const Way& way, comm::Wire wire) {
   const auto count = static_cast<std::int64_t>(message.bytes / kFloat);
-  const std::int32_t ranks = way.that_meet();
+  const std::int32_t ranks = ranks_that_tell(message, way);
   const comm::SumTree tree(ranks, ranks);
   const Rank first{0};
   switch (message.kind) {

@@ -73,10 +73,7 @@ class Replicated {
     memory.checkpoint = checkpoint_bytes(
         model_.whole, way_, state_held_whole(model_.whole, way_, whole_here()), passes.given_back);
   }
-  std::int64_t whole_here() const {  // elements of tensors of which it has no part only
-    if (way_.expert > 1) return part_.trained();
-    return model_.cut ? model_.cut->whole : 0;
-  }
+  std::int64_t whole_here() const { return model_.cut ? model_.cut->whole : 0; }
 
   static void count(const ExchangeCost& exchange, Estimate& result) {
     result.memory.gradients += exchange.held - exchange.kept;

@@ -99,7 +99,8 @@ def check_memory(folder):
 
 
 def check_experts(job):
-    """Of a mixture each of two workers holds half of the experts, with the same bits; four share out their state."""
+    """Of a mixture each of two workers holds half of the experts, with the same bits; four share out their state, or
+    have them in parts."""
     sets = runs.settings("model.type=moe", "model.body=gpt", "model.num_experts=4")
     ways = {}
     for workers in (2, 4):
@@ -110,7 +111,11 @@ def check_experts(job):
     assert dealt["memory"]["weights"] < whole["memory"]["weights"], (dealt, whole)
     shared = ways[4, "shard 2 × expert 2"]
     assert shared["possible"] and shared["memory"]["optimizer"] < dealt["memory"]["optimizer"], shared
-    assert not {(4, "pipeline 2 × expert 2, 1f1b"), (4, "expert 2 × tensor 2")} & set(ways), set(ways)
+    in_parts = ways[4, "expert 2 × tensor 2"]
+    assert in_parts["possible"] and not in_parts["same_bits"], in_parts
+    assert in_parts["memory"]["weights"] < 0.75 * dealt["memory"]["weights"], (in_parts, dealt)
+    assert in_parts["bytes_on_wire"] > 0 and in_parts["sent_bytes"] > 0, in_parts
+    assert (4, "pipeline 2 × expert 2, 1f1b") not in ways, set(ways)
 
 
 def check_too_large(folder):

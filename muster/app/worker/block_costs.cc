@@ -97,9 +97,8 @@ class ActivationMeter {
 // Passes of all blocks, one by one.
 class PassMeter {
  public:
-  PassMeter(const parallel::Examples& examples, const job::JobSpec& job,
-            const RankNotes* ranks = nullptr)
-      : examples_(examples), job_(job), ranks_(ranks) {
+  PassMeter(const parallel::Examples& examples, const job::JobSpec& job, RankNotes* notes = nullptr)
+      : examples_(examples), job_(job), notes_(notes) {
     profile_.samples = examples.samples();
   }
 
@@ -133,12 +132,12 @@ class PassMeter {
 
  private:
   std::vector<plan::RankMessage> told() const {
-    return ranks_ ? ranks_->take() : std::vector<plan::RankMessage>();
+    return notes_ ? notes_->take() : std::vector<plan::RankMessage>();
   }
 
   const parallel::Examples& examples_;
   const job::JobSpec& job_;
-  const RankNotes* const ranks_;
+  RankNotes* const notes_;
   plan::PassProfile profile_;
 };
 
@@ -231,11 +230,11 @@ Result<std::vector<plan::BlockPass>> measure_passes(const models::Model& whole,
   return blocks;
 }
 
-Result<plan::PassProfile> measure_cut_passes(models::Model& part, const RankNotes& ranks,
+Result<plan::PassProfile> measure_cut_passes(models::Model& part, RankNotes& told,
                                              const data::StepBatch& batch, const job::JobSpec& job,
                                              const PassRoom& room) {
   const parallel::Examples examples = first_pass(batch, job);
-  PassMeter meter(examples, job, &ranks);
+  PassMeter meter(examples, job, &told);
   const auto look = [&](const Placed& block, const at::Tensor& input) {
     return meter.measure(block, input, block.index + 1 == part.blocks().size());
   };
@@ -243,7 +242,7 @@ Result<plan::PassProfile> measure_cut_passes(models::Model& part, const RankNote
   plan::PassProfile pass = meter.take();
   if (bytes_to_time(part, pass.blocks, room.at_once) <= room.bytes)
     MUSTER_TRY(time_passes(part, examples, job, room.at_once, pass.blocks));
-  (void)ranks.take();  // they have told the same again
+  (void)told.take();  // the same again
   return pass;
 }
 

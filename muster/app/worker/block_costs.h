@@ -49,9 +49,9 @@ Result<std::vector<plan::BlockPass>> measure_passes(const models::Model& whole,
                                                     const data::StepBatch& batch,
                                                     const job::JobSpec& job, const PassRoom& room);
 
-// The same of the first rank's part of a model that was spread over `ranks` and initialised, and
-// what it would tell the others.
-Result<plan::PassProfile> measure_cut_passes(models::Model& part, const RankNotes& ranks,
+// The same of the first rank's part of a model that was spread over ranks, which write into `told`,
+// and initialised; and what it would tell the others.
+Result<plan::PassProfile> measure_cut_passes(models::Model& part, RankNotes& told,
                                              const data::StepBatch& batch, const job::JobSpec& job,
                                              const PassRoom& room);
 

@@ -62,7 +62,8 @@ Result<Activations> activations_of(const job::JobSpec& job, const models::Model&
     return measure_activations(model, batch, job);
   MUSTER_ASSIGN(const auto shared, build_model(job, fields, own));
   MUSTER_TRY(shared->share_sequences(std::make_shared<const CountedContext>(
-      static_cast<std::int32_t>(strategy.context), attention_of(strategy.attention))));
+      static_cast<std::int32_t>(strategy.context), attention_of(strategy.attention),
+      std::make_shared<RankNotes>())));
   shared->initialize(job.seed);
   return measure_own_activations(*shared, batch, job);
 }

@@ -60,8 +60,9 @@ plan::ShardedBuckets numbers_of(const std::vector<WeightBucket>& buckets) {
 
 std::int64_t whole_elements(const models::Model& part) {
   std::int64_t whole = 0;
-  for (const models::Parameter& parameter : part.parameters())
-    if (!parameter.cut.is_part()) whole += parameter.tensor.numel();
+  for (const auto* parameters : {&part.parameters(), &part.expert_parameters()})
+    for (const models::Parameter& parameter : *parameters)
+      if (!parameter.cut.is_part()) whole += parameter.tensor.numel();
   return whole;
 }
 
@@ -93,7 +94,7 @@ std::uint64_t bytes_to_initialize(const std::vector<plan::BlockProfile>& part,
 using MaybeCut = std::optional<plan::CutProfile>;  // none: the model cannot be cut so
 
 // `found` says how the model was spread over `ranks`.
-MaybeCut measure_part(plan::CutProfile found, models::Model& part, const RankNotes& ranks,
+MaybeCut measure_part(plan::CutProfile found, models::Model& part, RankNotes& told,
                       const Measured& measured) {
   found.whole = whole_elements(part);
   for (std::size_t b = 0; b < part.blocks().size(); ++b) {
@@ -107,34 +108,49 @@ MaybeCut measure_part(plan::CutProfile found, models::Model& part, const RankNot
   }
   if (bytes_to_initialize(found.blocks, measured.profile.blocks) > passes.room.bytes) return {};
   part.initialize(measured.job.seed);
-  auto pass = measure_cut_passes(part, ranks, *passes.batch, measured.job, passes.room);
+  auto pass = measure_cut_passes(part, told, *passes.batch, measured.job, passes.room);
   if (!pass) return {};  // heads or positions that are no multiple
   found.pass = std::move(*pass);
   return found;
 }
 
-Result<MaybeCut> measure_cut(const CountedRanks::Cut& cut, const Measured& measured) {
+// Tensors, then experts; of one rank or one holder: whole.
+Result<MaybeCut> measure_cut(const CountedRanks::Cut& cut, std::int32_t holders,
+                             const Measured& measured) {
   MUSTER_ASSIGN(const auto part, measured.build());
-  const auto ranks = std::make_shared<const CountedRanks>(cut);
-  if (!part->split(ranks)) return MaybeCut();
-  return measure_part({.ranks = cut.ranks, .sequence = cut.sequence}, *part, *ranks, measured);
+  const auto told = std::make_shared<RankNotes>();
+  if (!part->split(std::make_shared<const CountedRanks>(cut, told))) return MaybeCut();
+  if (!part->share_experts(std::make_shared<const CountedExperts>(holders, told)))
+    return MaybeCut();
+  return measure_part({.ranks = cut.ranks, .sequence = cut.sequence, .holders = holders}, *part,
+                      *told, measured);
 }
 
 Result<MaybeCut> measure_shared(std::int32_t size, plan::Attention attention,
                                 const Measured& measured) {
   MUSTER_ASSIGN(const auto part, measured.build());
+  const auto told = std::make_shared<RankNotes>();
   const auto ranks = std::make_shared<const CountedContext>(
-      size, attention == plan::Attention::kRing ? models::ContextAttention::kRing
-                                                : models::ContextAttention::kUlysses);
+      size,
+      attention == plan::Attention::kRing ? models::ContextAttention::kRing
+                                          : models::ContextAttention::kUlysses,
+      told);
   if (!part->share_sequences(ranks)) return MaybeCut();
-  return measure_part({.ranks = size, .attention = attention}, *part, *ranks, measured);
+  return measure_part({.ranks = size, .attention = attention}, *part, *told, measured);
 }
 
-Result<MaybeCut> measure_dealt(std::int32_t size, const Measured& measured) {
-  MUSTER_ASSIGN(const auto part, measured.build());
-  const auto ranks = std::make_shared<const CountedExperts>(size);
-  if (!part->share_experts(ranks)) return MaybeCut();
-  return measure_part({.ranks = size, .experts = true}, *part, *ranks, measured);
+// Experts on all numbers of workers that divide those of the job, and tensors in parts as well.
+Status add_dealt(const Measured& measured, std::vector<plan::CutProfile>& cuts) {
+  const auto workers = static_cast<std::int32_t>(measured.job.workers.count);
+  for (std::int32_t holders = 2; holders <= workers; ++holders) {
+    if (workers % holders != 0) continue;
+    for (std::int32_t ranks = 1; ranks <= workers / holders; ++ranks) {
+      if (workers / holders % ranks != 0) continue;
+      MUSTER_ASSIGN(auto found, measure_cut({.ranks = ranks}, holders, measured));
+      if (found) cuts.push_back(std::move(*found));
+    }
+  }
+  return ok();
 }
 
 }  // namespace
@@ -207,16 +223,15 @@ Result<std::vector<plan::CutProfile>> cuts_of(const plan::ModelProfile& profile,
   for (std::int32_t ranks = 2; ranks <= job.workers.count; ++ranks) {
     if (job.workers.count % ranks != 0) continue;
     for (const bool sequence : {false, true}) {
-      MUSTER_ASSIGN(auto found, measure_cut({ranks, sequence}, measured));
+      MUSTER_ASSIGN(auto found, measure_cut({ranks, sequence}, 1, measured));
       if (found) cuts.push_back(std::move(*found));
     }
     for (const auto attention : {plan::Attention::kUlysses, plan::Attention::kRing}) {
       MUSTER_ASSIGN(auto found, measure_shared(ranks, attention, measured));
       if (found) cuts.push_back(std::move(*found));
     }
-    MUSTER_ASSIGN(auto dealt, measure_dealt(ranks, measured));
-    if (dealt) cuts.push_back(std::move(*dealt));
   }
+  if (job.model.type == job::ModelType::kMoe) MUSTER_TRY(add_dealt(measured, cuts));
   return cuts;
 }
 

@@ -27,7 +27,8 @@ plan::PassProfile counted_pass(const std::vector<plan::BlockProfile>& blocks, st
 plan::ShardProfile shards_of(const models::Model& model, const job::JobSpec& job);
 
 // Tensors in as many parts as divide the job's workers, with and without cut sequences, sequences
-// shared by as many, and experts dealt to as many: those ways in which such a model can be cut.
+// shared by as many, and experts dealt to as many, also in parts: those ways in which such a model
+// can be cut.
 // `profile`: of the whole model. `build`: makes it. Where `batch` is null their passes are counted;
 // else those parts are left out whose weights take more than there is room for.
 using BuildModel = std::function<Result<std::unique_ptr<models::Model>>()>;

@@ -106,9 +106,9 @@ TEST(ProfileTraining, FindsTheGradientsThatBackwardHasInHand) {
 TEST(ProfileTraining, FindsWhatDealtExpertsLeave) {
   const auto measured = profiled({}, {"model.type=moe", "model.num_experts=4"});
   ASSERT_TRUE(measured) << measured.error().message;
-  const auto dealt = std::ranges::find(measured->cuts, true, &plan::CutProfile::experts);
+  const auto dealt = std::ranges::find(measured->cuts, 2, &plan::CutProfile::holders);
   ASSERT_NE(dealt, measured->cuts.end());
-  EXPECT_EQ(dealt->ranks, 2);
+  EXPECT_EQ(dealt->ranks, 1);
   std::int64_t whole = 0, held = 0;
   for (const plan::BlockProfile& block : dealt->blocks) {
     whole += block.trained_elements();
@@ -117,6 +117,42 @@ TEST(ProfileTraining, FindsWhatDealtExpertsLeave) {
   EXPECT_EQ(2 * (held - whole) + whole, measured->trained_parameters());
   const auto meets = [](const plan::BlockPass& pass) { return !pass.forward_messages.empty(); };
   EXPECT_TRUE(std::ranges::any_of(dealt->pass.blocks, meets));
+}
+
+// Of four workers each has half of half of the experts, but for what is not cut: it exchanges rows
+// with one of them and makes sums with another one.
+TEST(ProfileTraining, FindsWhatDealtExpertsInPartsLeave) {
+  const auto measured = profiled({}, {"model.type=moe", "model.num_experts=4", "workers.count=4"});
+  ASSERT_TRUE(measured) << measured.error().message;
+  const auto found = [&](std::int32_t ranks, std::int32_t holders) -> const plan::CutProfile& {
+    const auto cut = std::ranges::find_if(measured->cuts, [&](const plan::CutProfile& known) {
+      return known.ranks == ranks && known.holders == holders && !known.sequence &&
+             !known.attention;
+    });
+    EXPECT_NE(cut, measured->cuts.end()) << ranks << " ranks, " << holders << " holders";
+    return *cut;
+  };
+  const auto experts = [](const plan::CutProfile& cut) {
+    std::int64_t elements = 0;
+    for (const plan::BlockProfile& block : cut.blocks)
+      elements += block.held_elements() - block.trained_elements();
+    return elements;
+  };
+  const plan::CutProfile &dealt = found(1, 2), &both = found(2, 2), &cut = found(2, 1);
+  EXPECT_LT(experts(both), experts(dealt) * 3 / 5);
+  EXPECT_GE(experts(both), experts(dealt) / 2);
+  EXPECT_EQ(experts(cut), 0) << "all are on each";
+  EXPECT_LT(both.whole, dealt.whole);
+  const auto tells = [](const plan::CutProfile& of, plan::RankMessage::Kind kind) {
+    return std::ranges::any_of(of.pass.blocks, [&](const plan::BlockPass& pass) {
+      return std::ranges::find(pass.forward_messages, kind, &plan::RankMessage::kind) !=
+             pass.forward_messages.end();
+    });
+  };
+  using enum plan::RankMessage::Kind;
+  EXPECT_TRUE(tells(both, kExchange) && tells(both, kSum));
+  EXPECT_TRUE(tells(dealt, kExchange) && !tells(dealt, kSum));
+  EXPECT_TRUE(!tells(cut, kExchange) && tells(cut, kSum));
 }
 
 TEST(ProfileTraining, RunsNothingForWhichThereIsNoRoom) {

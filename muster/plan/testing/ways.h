@@ -100,7 +100,7 @@ inline Way context(std::int32_t workers, Attention attention) {
 inline ModelProfile with_experts() {
   ModelProfile profile = blocks_alike(4);
   for (BlockProfile& block : profile.blocks) block.trained = std::vector(4, kElements / 4);
-  CutProfile cut{.ranks = 2, .experts = true, .blocks = profile.blocks, .whole = 2 * kElements};
+  CutProfile cut{.ranks = 1, .holders = 2, .blocks = profile.blocks, .whole = 3 * kElements};
   cut.pass = profile.passes.front();
   for (std::size_t b = 0; b < 4; ++b) {
     cut.blocks[b].trained = std::vector(2, kElements / 4);
@@ -108,6 +108,26 @@ inline ModelProfile with_experts() {
     cut.blocks[b].optimizer_bytes = cut.blocks[b].optimizer_bytes * 3 / 4;
     cut.pass.blocks[b].forward_messages =
         cut.pass.blocks[b].backward_messages = {{RankMessage::Kind::kExchange, 3000}};
+  }
+  profile.cuts.push_back(cut);
+  return profile;
+}
+
+// And with tensors cut over two ranks as well, of which each has half of these parameters: sums of
+// 4000 bytes beside the rows.
+inline ModelProfile with_experts_in_parts() {
+  ModelProfile profile = with_experts();
+  CutProfile cut = profile.cuts.front();
+  cut.ranks = 2;
+  cut.whole = 8;
+  for (std::size_t b = 0; b < 4; ++b) {
+    cut.blocks[b].trained = std::vector(2, kElements / 8);
+    cut.blocks[b].experts = {kElements / 8};
+    cut.blocks[b].optimizer_bytes /= 2;
+    BlockPass& pass = cut.pass.blocks[b];
+    pass.forward /= 2, pass.backward /= 2, pass.activation_bytes /= 2;
+    for (auto* messages : {&pass.forward_messages, &pass.backward_messages})
+      messages->push_back({RankMessage::Kind::kSum, 4000});
   }
   profile.cuts.push_back(cut);
   return profile;
