@@ -138,6 +138,14 @@ models::GptSpec some_gpt(bool tied) {
   return spec;
 }
 
+models::MoeSpec some_moe() {
+  return {.body = some_gpt(true),
+          .experts = 4,
+          .experts_per_token = 2,
+          .balance_loss = 0.1,
+          .z_loss = 0.01};
+}
+
 Recipe product_recipe(std::string name, models::ModelSpec model, std::int32_t replicas = 1) {
   return {.name = std::move(name),
           .model = std::move(model),
@@ -236,6 +244,23 @@ INSTANTIATE_TEST_SUITE_P(
                 .shards = 2,
                 .attention = ContextAttention::kUlysses,
                 .zero_stage = 3},
+        Product{.recipe = product_recipe("moe_parts_gradients_in_shards", some_moe()),
+                .tensor = 2,
+                .shards = 2,
+                .zero_stage = 2},
+        Product{.recipe = product_recipe("moe_parts_weights_in_shards_twice", some_moe(), 2),
+                .tensor = 2,
+                .shards = 2,
+                .zero_stage = 3},
+        Product{.recipe = product_recipe("moe_stages_parts", some_moe(), 2),
+                .tensor = 2,
+                .blocks = {2, 3}},
+        Product{.recipe = product_recipe("moe_zb_v_parts_in_shards", some_moe()),
+                .tensor = 3,
+                .shards = 2,
+                .blocks = {1, 1, 2, 1},
+                .chunks = 2,
+                .schedule = PipelineKind::kZbV},
         Product{.recipe = product_recipe("gpt_stages_ring", some_gpt(true)),
                 .context = 2,
                 .shards = 2,

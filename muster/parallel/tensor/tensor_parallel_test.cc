@@ -113,6 +113,9 @@ using models::NormKind;
 
 const models::GptSpec kTwoLayers = gpt(2, true);
 const models::GptSpec kUntied = gpt(2, false);
+// Of its experts some get no rows of a slice.
+const models::MoeSpec kMixture{
+    .body = kTwoLayers, .experts = 6, .experts_per_token = 1, .balance_loss = 0.1, .z_loss = 0.01};
 
 INSTANTIATE_TEST_SUITE_P(
     Models, TensorParallelTraining,
@@ -287,7 +290,25 @@ INSTANTIATE_TEST_SUITE_P(
                               .optimizer = kSteady,
                               .compute = kFP16},
                    .ranks = 2,
-                   .shards = 4}),
+                   .shards = 4},
+        TensorCase{.recipe = {"moe", kMixture, 1, 0, kSteady}, .ranks = 3, .shards = 2},
+        TensorCase{.recipe = {.name = "moe_twice_lamb_average_frozen",
+                              .model = kMixture,
+                              .replicas = 2,
+                              .micro_batch_size = 2,
+                              .optimizer = kScaledAdam,
+                              .freeze = {"layer0*", "*experts.3*"},
+                              .average = 0.9},
+                   .ranks = 2,
+                   .shards = 2},
+        TensorCase{.recipe = {.name = "moe_adapters_bf16",
+                              .model = kMixture,
+                              .optimizer = kSteady,
+                              .compute = kBF16,
+                              .adapters = {.rank = 2, .dropout = 0.1},
+                              .recompute = {"layer1"}},
+                   .ranks = 2,
+                   .shards = 2}),
     [](const auto& which) { return which.param.recipe.name; });
 
 TEST(TensorParallel, KeepsItsShardOfItsPartOnly) {
