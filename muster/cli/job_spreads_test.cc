@@ -10,6 +10,7 @@
 namespace muster::cli {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::Contains;
 using ::testing::HasSubstr;
 using ::testing::IsSupersetOf;
@@ -78,6 +79,8 @@ TEST(JobSpreads, FollowFromModelAndData) {
   EXPECT_THAT(names_of(job_of(job::ModelType::kMoe, 8)),
               IsSupersetOf({"replicate 2 × expert 2 × tensor 2", "shard 2 × expert 2 × tensor 2",
                             "expert 4 × tensor 2", "expert 2 × tensor 4"}));
+  for (const std::string& name : names_of(job_of(job::ModelType::kMoe, 8)))
+    EXPECT_THAT(name, Not(AllOf(HasSubstr("pipeline"), HasSubstr("expert"))));
 }
 
 TEST(JobSpreads, HaveThePipelineThatIsWritten) {

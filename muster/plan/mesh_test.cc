@@ -101,8 +101,7 @@ TEST(EstimatedMesh, DealtExpertsInParts) {
     return estimate(profile, way, slow).value().time.communication;
   };
   EXPECT_GT(waits(both), waits(expert(2)));
-  Way halves = tensor(2);
-  EXPECT_FALSE(estimate(profile, halves, slow)) << "cut, and not dealt";
+  EXPECT_FALSE(estimate(profile, tensor(2), slow)) << "cut, and not dealt";
 
   Way saves = both;
   saves.saves = Saves::kBeside;
@@ -110,10 +109,16 @@ TEST(EstimatedMesh, DealtExpertsInParts) {
   const std::uint64_t others = profile.state_bytes() - here;
   EXPECT_EQ(price(saves, profile).memory.checkpoint, profile.state_bytes() + others);
 
-  Way three = both;
-  three.tensor = 4;
-  three.workers = 8;
-  const auto refused = estimate(profile, three, free_hardware());
+  Way staged = both;
+  staged.spread = Spread::kPipeline;
+  staged.stages = 2;
+  staged.workers = 8;
+  EXPECT_FALSE(estimate(profile, staged, free_hardware())) << "what stages wait for is not known";
+
+  Way quarters = both;
+  quarters.tensor = 4;
+  quarters.workers = 8;
+  const auto refused = estimate(profile, quarters, free_hardware());
   ASSERT_FALSE(refused);
   EXPECT_NE(
       refused.error().message.find("not measured with tensors in 4 parts and experts in 2 parts"),
