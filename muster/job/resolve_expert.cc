@@ -25,9 +25,25 @@ bool check_has_experts(Draft& draft) {
   return false;
 }
 
+// That have the same slices: all stages, with all parts of their tensors.
+std::int64_t workers_of_slice(const Draft& draft) {
+  const MeshSpec& mesh = draft.spec.strategy.mesh;
+  return mesh.pipeline * mesh.tensor;
+}
+
+// " / strategy.mesh.tensor 2", for each axis along which workers have the same slices.
+std::string divided_by_those(const Draft& draft) {
+  const MeshSpec& mesh = draft.spec.strategy.mesh;
+  std::string divided;
+  if (mesh.pipeline > 1)
+    divided += " / strategy.mesh.pipeline " + draft.shown("strategy.mesh.pipeline");
+  if (mesh.tensor > 1) divided += " / strategy.mesh.tensor " + draft.shown("strategy.mesh.tensor");
+  return divided;
+}
+
 // ", or strategy.expert: 2, whose other workers are replicas"; empty where only one worker fits.
 std::string or_fewer_holders(const Draft& draft) {
-  const std::int64_t workers = draft.spec.workers.count / draft.spec.strategy.mesh.tensor;
+  const std::int64_t workers = draft.spec.workers.count / workers_of_slice(draft);
   const std::int64_t experts = draft.spec.model.moe.num_experts;
   std::int64_t fewer = draft.spec.strategy.expert - 1;
   while (fewer > 1 && (workers % fewer != 0 || experts % fewer != 0)) --fewer;
@@ -48,20 +64,17 @@ void check_dealt_experts(Draft& draft) {
                              or_fewer_holders(draft)));
 }
 
-// Workers meet in every pass, so each has as many; those that have tensors in parts, together.
+// Workers meet in every pass, so each has as many; those that have the same slices, together.
 void check_passes(Draft& draft) {
   const std::int64_t slices = draft.spec.training.virtual_workers;
-  const std::int64_t parts = draft.spec.strategy.mesh.tensor;
-  const std::int64_t workers = draft.spec.workers.count / parts;
-  const std::string of_parts =
-      parts == 1 ? "" : " / strategy.mesh.tensor " + draft.shown("strategy.mesh.tensor");
+  const std::int64_t workers = draft.spec.workers.count / workers_of_slice(draft);
   if (slices % workers != 0)
     draft.complain(
         {"training.virtual_workers", "workers.count", "strategy.type"},
         fmt::format("strategy.type expert: training.virtual_workers {} is no multiple of "
                     "workers.count {}{}: each worker computes as many slices",
                     draft.shown("training.virtual_workers"), draft.shown("workers.count"),
-                    of_parts),
+                    divided_by_those(draft)),
         fmt::format("use training.virtual_workers: {}", multiples_beside(slices, workers)));
   if (draft.spec.training.gradient_accumulation_steps > 1)
     draft.complain(

@@ -78,21 +78,16 @@ bool fill(Draft& draft) {
 }
 
 // Stages, parts of tensors and shared sequences combine, and each with shards and replicas. Experts
-// do with these two and parts of tensors only: the workers of the other axes could be replicas.
-bool check_experts_alone(Draft& draft) {
+// do with all but shared sequences: the workers of that axis could be replicas.
+bool check_experts_and_sequences(Draft& draft) {
   const MeshSpec& mesh = draft.spec.strategy.mesh;
-  if (mesh.expert == 1 || mesh.pipeline * mesh.context == 1) return true;
+  if (mesh.expert == 1 || mesh.context == 1) return true;
   MeshSpec nearest = mesh;
-  std::vector<std::string_view> names;
-  for (const MeshAxis& axis : kMeshAxes) {
-    if (axis.name == "replicate" || axis.name == "shard" || mesh.*axis.extent == 1) continue;
-    if (axis.name == "expert" || axis.name == "tensor") continue;
-    names.push_back(axis.name);
-    nearest.replicate *= mesh.*axis.extent;
-    nearest.*axis.extent = 1;
-  }
+  nearest.replicate *= mesh.context;
+  nearest.context = 1;
   complain_of_mesh(
-      draft, fmt::format("expert and {} do not combine", fmt::join(names, ", ")),
+      draft,
+      "expert and context do not combine: which tokens an expert takes follows from all positions",
       fmt::format("use experts with replicas or shards, as in {}", mesh_text(nearest)));
   return false;
 }
@@ -169,7 +164,7 @@ bool resolve_mesh(Draft& draft) {
                    "for example strategy: {mesh: {replicate: -1, shard: 2}}");
     return false;
   }
-  if (!check_extents(draft) || !fill(draft) || !check_experts_alone(draft)) return false;
+  if (!check_extents(draft) || !fill(draft) || !check_experts_and_sequences(draft)) return false;
   check_shards(draft);
   check_unused(draft);
   StrategySpec& strategy = draft.spec.strategy;

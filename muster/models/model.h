@@ -129,7 +129,7 @@ class Model {
   // computes from here on together with the other ranks of the group, in every pass, each of its
   // own samples. Parameters of experts leave parameters(): what backward finds for them is the
   // group's (ExpertGroup::found). After freeze(), recompute() and split(), with which each rank has
-  // a part of its experts, once; neither of a part() nor with share_sequences(), and not to be
+  // a part of its experts, once, also of a part(); not with share_sequences(), and not to be
   // replicated. kUnsupported says why the experts of such a model cannot be dealt to ranks; it is
   // as it was then.
   Status share_experts(std::shared_ptr<const ExpertGroup> group);

@@ -76,6 +76,11 @@ TEST(EstimatedMesh, DealtExpertsAreHeldByPart) {
   ASSERT_FALSE(refused);
   EXPECT_NE(refused.error().message.find("not measured with experts in 2 parts"),
             std::string::npos);
+  Way staged = pipeline(4, 2);
+  staged.expert = 2;
+  const auto in_stages = estimate(profile, staged, free_hardware());
+  ASSERT_FALSE(in_stages);
+  EXPECT_NE(in_stages.error().message.find("whose experts are dealt"), std::string::npos);
 }
 
 // The workers of a slice sum what their parts find, and each exchanges rows with those that have

@@ -5,7 +5,7 @@ same weights, evaluations and state of the trainer as undisturbed, no sample los
 nothing left behind. Besides, the log says where the state came from, and the ledger what was taken again. Others only
 stumble, are slow, have a slow disk, or do not hear each other for a moment: nobody is lost of these.
 
-  parts.py --muster build/dev/bin/muster --count 286            each strategy with each kind, with copies and without
+  parts.py --muster build/dev/bin/muster --count 312            each strategy with each kind, with copies and without
   parts.py --muster build/dev/bin/muster --ordered 22           so many that are compared bit for bit, and some more
   parts.py --muster build/dev/bin/muster --seed 1234 --count 1  one of them again
 """
@@ -47,6 +47,7 @@ WAYS = (Way("sharded", "mlp", 3, True), Way("sharded 2", "mlp", 4, True, "strate
         Way("tensor twice", "gpt", 4, False, "strategy.tensor=2"),
         Way("context", "gpt", 2, False, "strategy.attention=ring"), Way("expert", "moe", 2, True),
         Way("hybrid of shards twice", "mlp", 4, False, "strategy.mesh.replicate=2", "strategy.mesh.shard=2"),
+        Way("hybrid of stages and experts", "moe", 4, True, "strategy.mesh.pipeline=2", "strategy.mesh.expert=2"),
         Way("hybrid of shards and tensors", "gpt", 4, True, "strategy.mesh.shard=2", "strategy.mesh.tensor=2"))
 
 SHARDS = [way for way in WAYS if way.name.startswith("sharded")]

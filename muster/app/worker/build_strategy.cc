@@ -125,8 +125,14 @@ parallel::TogetherOptions together_of(const job::JobSpec& job) {
           .op = build_op_options(job.communication)};
 }
 
+// Where experts are dealt, slices that a job does not cut have one pass, of any number of samples.
+void leave_slices_whole(const job::JobSpec& job, parallel::SliceOptions& options) {
+  if (job.training.gradient_accumulation_steps == 1) options.micro_batch_size = 0;
+}
+
 Built build_pipeline(const job::JobSpec& job, models::Model& whole, const StrategyPlace& place) {
-  const parallel::SliceOptions slices = options_of(job, place);
+  parallel::SliceOptions slices = options_of(job, place);
+  if (job.strategy.expert > 1) leave_slices_whole(job, slices);
   parallel::PipelineOptions options;
   MUSTER_ASSIGN(options.schedule.kind,
                 layout::pipeline_kind_from_string(job::to_string(job.strategy.schedule)));
@@ -163,7 +169,7 @@ Built build_shared_slices(const job::JobSpec& job, std::unique_ptr<models::Model
 Built build_expert(const job::JobSpec& job, std::unique_ptr<models::Model> model,
                    const StrategyPlace& place) {
   parallel::SliceOptions options = options_of(job, place);
-  if (job.training.gradient_accumulation_steps == 1) options.micro_batch_size = 0;  // whole slices
+  leave_slices_whole(job, options);
   MUSTER_ASSIGN(const parallel::MeshPlace in_mesh, place_in_mesh(job, place));
   MUSTER_ASSIGN(auto strategy,
                 parallel::ExpertParallel::create(std::move(model), optimizer_builder(job, place),

@@ -44,18 +44,17 @@ Result<std::unique_ptr<ExpertParallel>> ExpertParallel::create(
     SliceOptions options, const MeshPlace& place, Clock& clock) {
   MUSTER_CHECK(options.lanes == 1, "lanes would meet other lanes of the group");
   MUSTER_CHECK(options.ordered && !options.elastic && !options.backup, "all run as many passes");
-  const models::TensorShare share{place.along(Axis::kExpert), place.mesh.extent(Axis::kExpert)};
   MUSTER_TRY(check_passes(options, place.mesh));
-  options.runs_empty = share.size > 1;
   options.bucket_sizes = sizes_for_shards(options.bucket_sizes, place.mesh.extent(Axis::kShard));
-  Groups groups{.experts = std::make_shared<ExpertRanks>(share, options.op),
+  Groups groups{.experts = std::make_unique<DealtExperts>(place, options.op),
                 .together = std::make_unique<const Together>(
                     place, TogetherOptions{.cuts_sequence = false, .op = options.op})};
+  options.runs_empty = groups.experts->are_dealt();
   const std::int64_t parameter_count = model->parameter_count();
   MUSTER_TRY(groups.together->cut(*model));
-  Whole whole = note(*model, share.size);
+  Whole whole = note(*model, groups.experts->share().size);
   whole.parameter_count = parameter_count;
-  MUSTER_TRY(model->share_experts(groups.experts));
+  MUSTER_TRY(groups.experts->deal(*model, *model));
   model->initialize(options.seed);
   std::unique_ptr<ExpertParallel> strategy(new ExpertParallel(
       std::move(model), std::move(groups), std::move(whole), place, std::move(options), clock));
@@ -83,36 +82,23 @@ ExpertParallel::ExpertParallel(std::unique_ptr<models::Model> model, Groups grou
                                MeshPlace place, SliceOptions options, Clock& clock)
     : SliceStrategy(std::move(model), std::move(options), clock),
       place_(std::move(place)),
-      ranks_(std::move(groups.experts)),
+      experts_(std::move(groups.experts)),
       together_(std::move(groups.together)),
-      whole_(std::move(whole)),
-      experts_(this->model().expert_parameters()) {
-  ranks_->deliver_to(
-      [this](const at::Tensor& parameter, std::int32_t source, const at::Tensor& gradient) {
-        experts_.found(parameter, source, gradient);
-      });
-}
+      whole_(std::move(whole)) {}
 
 Status ExpertParallel::build(const optim::CreateOptimizer& create) {
-  const BucketSizes sizes = slices().options().bucket_sizes;
   MUSTER_ASSIGN(of_all_, PeerUpdate::create({.parameters = model().parameters(),
                                              .layout = slices().bucket_layout(),
                                              .place = place_},
                                             create, lanes_runner()));
   together_->complete_norms(of_all_->optimizer());
-  if (!experts_.any()) return ok();
-  MUSTER_ASSIGN(of_experts_,
-                PeerUpdate::create({.parameters = model().expert_parameters(),
-                                    .layout = plan_buckets(experts_.slot_counts(), sizes),
-                                    .place = place_},
-                                   create, lanes_runner()));
-  together_->complete_norms(of_experts_->optimizer());
-  return ok();
+  return experts_->create_update(create, slices().options().bucket_sizes, *together_,
+                                 lanes_runner());
 }
 
 std::vector<PeerUpdate*> ExpertParallel::updates() const {
   std::vector<PeerUpdate*> updates{of_all_.get()};
-  if (of_experts_) updates.push_back(of_experts_.get());
+  if (PeerUpdate* const of_experts = experts_->update()) updates.push_back(of_experts);
   return updates;
 }
 
@@ -123,13 +109,9 @@ void ExpertParallel::loaded(std::int64_t steps) {
 
 Status ExpertParallel::connect(const std::shared_ptr<comm::Communicator>& communicator) {
   MUSTER_TRY(together_->connect(*communicator));
-  const auto holders = place_.part({Axis::kExpert});
-  MUSTER_ASSIGN(auto ranks, communicator->split(holders.color, holders.key));
-  ranks_->use(std::move(ranks));
+  MUSTER_TRY(experts_->connect(communicator));
   MUSTER_ASSIGN(all_peers_, Peers::connect(communicator, place_,
                                            {Axis::kReplicate, Axis::kShard, Axis::kExpert}));
-  MUSTER_ASSIGN(expert_peers_,
-                Peers::connect(communicator, place_, {Axis::kReplicate, Axis::kShard}));
   communicator_ = communicator;
   return ok();
 }
@@ -143,37 +125,15 @@ Status ExpertParallel::enter(std::shared_ptr<comm::Communicator> communicator,
   MUSTER_TRY(
       slices().enter(all_peers_.all(), all_peers_.owners(owners), of_all_->shards_for(all_peers_)));
   of_all_->enter(all_peers_, slices().exchange(), options.op);
-  MUSTER_TRY(experts_.enter(
-      {.replicas = expert_peers_.all(),
-       .owners = expert_peers_.owners(owners),
-       .slices = slices_of_ranks(owners),
-       .shards = of_experts_ ? of_experts_->shards_for(expert_peers_) : BucketShards()},
-      options.bucket_sizes, options.op));
-  if (of_experts_) of_experts_->enter(expert_peers_, experts_.exchange(), options.op);
-  return ok();
-}
-
-// Of the ranks of this one's replica, of which those that compute together have the same.
-std::vector<std::vector<std::int32_t>> ExpertParallel::slices_of_ranks(
-    const comm::LeafOwners& owners) const {
-  std::vector<std::vector<std::int32_t>> slices;
-  for (const Rank holder : place_.mesh.group(place_.group.rank, {Axis::kExpert})) {
-    const Rank rank = first_of_replica(holder);
-    slices.emplace_back();
-    for (std::size_t slice = 0; slice < owners.size(); ++slice)
-      if (owners[slice] == rank) slices.back().push_back(static_cast<std::int32_t>(slice));
-    MUSTER_CHECK(slices.back().size() == slices.front().size(), "as many slices for each rank");
-  }
-  return slices;
+  return experts_->enter(owners, {Axis::kTensor});
 }
 
 Result<StepReport> ExpertParallel::step(const StepInput& input) {
   StepReport report;
-  ranks_->take_bytes();  // of evaluations
-  together_->take_bytes();
-  experts_.begin(input.timeout);
+  together_->take_bytes();  // of evaluations
+  experts_->begin(input.timeout);
   MUSTER_TRY(compute(input, report));
-  report.bytes_reduced += ranks_->take_bytes() + together_->take_bytes() + experts_.bytes();
+  report.bytes_reduced += experts_->take_bytes() + together_->take_bytes();
   MUSTER_ASSIGN(std::vector<double> of_parts, squared_norms());
   MUSTER_ASSIGN(const std::vector<double> squares,
                 together_->agree(whole_.parameters, std::move(of_parts), report));
@@ -188,14 +148,14 @@ Result<StepReport> ExpertParallel::step(const StepInput& input) {
 Status ExpertParallel::compute(const StepInput& input, StepReport& report) {
   const Status computed = slices().compute(input, report);
   if (!computed) return cause_of(computed.error());
-  MUSTER_TRY(experts_.finish());
-  for (PeerUpdate* const update : updates()) MUSTER_TRY(update->gather_sums());
+  MUSTER_TRY(experts_->finish());
+  MUSTER_TRY(of_all_->gather_sums());
   return together_->sum_addends(*of_all_);  // experts with adapters, which have some, are not dealt
 }
 
 // What is behind `error`, of which libtorch passes on no more than the text.
 Error ExpertParallel::cause_of(Error error) const {
-  if (auto of_experts = ranks_->take_failure()) return *std::move(of_experts);
+  if (auto of_experts = experts_->take_failure()) return *std::move(of_experts);
   return together_->cause_of(std::move(error));
 }
 
@@ -203,8 +163,8 @@ Error ExpertParallel::cause_of(Error error) const {
 // say.
 Result<std::vector<double>> ExpertParallel::squared_norms() {
   MUSTER_ASSIGN(std::vector<double> here, of_all_->squared_norms());
-  if (of_experts_) {
-    MUSTER_ASSIGN(const std::vector<double> of_experts, of_experts_->squared_norms());
+  if (PeerUpdate* const held = experts_->update()) {
+    MUSTER_ASSIGN(const std::vector<double> of_experts, held->squared_norms());
     here.insert(here.end(), of_experts.begin(), of_experts.end());
   }
   if (holds_all_experts()) return here;
@@ -214,13 +174,13 @@ Result<std::vector<double>> ExpertParallel::squared_norms() {
     const std::int32_t holder = whole_.holders[p];
     if (holder < 0)
       own[p] = here[whole++];
-    else if (holder == ranks_->share().rank)
+    else if (holder == experts_->share().rank)
       own[p] = here[held++];
   }
   at::Tensor all;
   const Status told = models::catch_torch("parallel/expert", [&] {
     const TensorView view{DType::kF64, {std::ssize(own)}, std::as_writable_bytes(std::span(own))};
-    all = ranks_->gather(tensor_over(view), "norms");
+    all = experts_->gather(tensor_over(view), "norms");
   });
   if (!told) return cause_of(told.error());
   const auto numbers = view_over(all).as<const double>();
@@ -241,8 +201,9 @@ Status ExpertParallel::update(double learning_rate, double divisor) {
 Status ExpertParallel::use_average(bool average) {
   mirror().changed();
   MUSTER_TRY(of_all_->use_average(average));
-  if (!of_experts_) return ok();
-  Status used = of_experts_->use_average(average);
+  PeerUpdate* const of_experts = experts_->update();
+  if (of_experts == nullptr) return ok();
+  Status used = of_experts->use_average(average);
   if (!used && average) MUSTER_TRY(of_all_->use_average(false));
   return used;
 }

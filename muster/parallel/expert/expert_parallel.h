@@ -1,8 +1,6 @@
 #pragma once
-// Expert parallelism (GShard: Lepikhin et al. 2021; without padding as MegaBlocks: Gale et al.
-// 2023): every rank of a group holds some of the experts of a mixture, whole, and all of the rest.
-// Each computes slices of its own; in a layer of experts tokens travel to the ranks of theirs and
-// the answers back, exactly as many as are routed there (models/experts_over_ranks.h).
+// Expert parallelism: every rank of a group holds some of the experts of a mixture, whole, and all
+// of the rest, and computes slices of its own (dealt_experts.h).
 //
 // Of the mesh the axis `expert` is along these ranks; along `replicate` and `shard` there are
 // replicas. Gradients of what all hold are summed over all ranks; those of an expert over the
@@ -27,8 +25,7 @@
 #include "muster/comm/communicator.h"
 #include "muster/models/model.h"
 #include "muster/optim/optimizer.h"
-#include "muster/parallel/expert/expert_ranks.h"
-#include "muster/parallel/expert/held_experts.h"
+#include "muster/parallel/expert/dealt_experts.h"
 #include "muster/parallel/gather_state.h"
 #include "muster/parallel/mesh_place.h"
 #include "muster/parallel/peer_update.h"
@@ -93,13 +90,13 @@ class ExpertParallel final : public SliceStrategy {
   };
   static Whole note(const models::Model& model, std::int32_t ranks);
   struct Groups {  // that this rank computes with
-    std::shared_ptr<ExpertRanks> experts;
+    std::unique_ptr<DealtExperts> experts;
     std::unique_ptr<const Together> together;
   };
   ExpertParallel(std::unique_ptr<models::Model> model, Groups groups, Whole whole, MeshPlace place,
                  SliceOptions options, Clock& clock);
   Status build(const optim::CreateOptimizer& create);
-  bool holds_all_experts() const noexcept { return ranks_->share().size == 1; }
+  bool holds_all_experts() const noexcept { return !experts_->are_dealt(); }
   bool holds_all_tensors() const noexcept { return together_->parts().size == 1; }
   std::int32_t shards() const { return of_all_->optimizer().shards(); }
   std::vector<PeerUpdate*> updates() const;
@@ -108,19 +105,16 @@ class ExpertParallel final : public SliceStrategy {
   Result<std::vector<double>> squared_norms();
   Status update(double learning_rate, double divisor);
   Error cause_of(Error error) const;
-  std::vector<std::vector<std::int32_t>> slices_of_ranks(const comm::LeafOwners& owners) const;
 
   const MeshPlace place_;
-  const std::shared_ptr<ExpertRanks> ranks_;
+  const std::unique_ptr<DealtExperts> experts_;
   const std::unique_ptr<const Together> together_;
   const Whole whole_;
-  HeldExperts experts_;
-  std::unique_ptr<PeerUpdate> of_all_;      // of what all ranks hold
-  std::unique_ptr<PeerUpdate> of_experts_;  // of the experts here; none: nothing of them is trained
+  std::unique_ptr<PeerUpdate> of_all_;  // of what all ranks hold
 
   // Of the present generation:
   std::shared_ptr<comm::Communicator> communicator_;   // of all ranks
-  Peers all_peers_, expert_peers_;                     // who hold the same
+  Peers all_peers_;                                    // who hold what all hold
   GatheredState gathered_model_, gathered_optimizer_;  // until the next update
 };
 

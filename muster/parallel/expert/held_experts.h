@@ -44,6 +44,7 @@ class HeldExperts {
   std::uint64_t bytes() const noexcept;  // handed to the communicator in a step
 
   bool any() const noexcept { return !parameters_.empty(); }
+  const std::vector<models::Parameter>& parameters() const noexcept { return parameters_; }
   GradientExchange& exchange() noexcept { return *exchange_; }  // where there are any
 
  private:

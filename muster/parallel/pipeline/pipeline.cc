@@ -9,8 +9,6 @@
 #include "muster/parallel/combine.h"
 #include "muster/parallel/extras.h"
 #include "muster/parallel/fixed_group.h"
-#include "muster/parallel/part_slices.h"
-#include "muster/parallel/state_order.h"
 #include "muster/parallel/tensor_bridge.h"
 
 namespace muster::parallel {
@@ -45,6 +43,14 @@ std::vector<std::string> metric_names_of(const models::Model& whole) {
 // Actions whose tensors are on their way while another is being computed.
 constexpr std::size_t kActionsAhead = 3;
 
+Status check_whole_slices(const PassOptions& passes, const layout::Mesh& mesh) {
+  if (mesh.extent(Axis::kExpert) == 1 || passes.micro_batch_size == 0) return ok();
+  return fail(
+      ErrorCode::kUnsupported,
+      "[parallel/pipeline] stages with dealt experts would have different numbers of passes "
+      "with micro-batches; more virtual workers make passes smaller as well");
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Pipeline>> Pipeline::create(models::Model& whole, std::uint64_t seed,
@@ -53,6 +59,7 @@ Result<std::unique_ptr<Pipeline>> Pipeline::create(models::Model& whole, std::ui
                                                    Clock& clock) {
   MUSTER_CHECK(place.mesh.extent(Axis::kPipeline) == options.schedule.stages,
                "the mesh has the schedule's stages");
+  MUSTER_TRY(check_whole_slices(options.passes, place.mesh));
   options.together.op = options.op;
   options.bucket_sizes = sizes_for_shards(options.bucket_sizes, place.mesh.extent(Axis::kShard));
   std::unique_ptr<Pipeline> pipeline(new Pipeline(std::move(options), place, clock));
@@ -64,6 +71,7 @@ Pipeline::Pipeline(PipelineOptions options, MeshPlace place, Clock& clock)
     : options_(std::move(options)),
       place_(std::move(place)),
       together_(place_, options_.together),
+      experts_(place_, options_.op),
       own_stage_{place_.along(Axis::kPipeline)},
       clock_(clock) {}
 
@@ -87,7 +95,9 @@ Status Pipeline::build(models::Model& whole, std::uint64_t seed,
       blocks.push_back(static_cast<std::size_t>(b));
     chunks.push_back({begin, begin + range.size()});
   }
-  stage_ = std::make_unique<StageModel>(whole.part(blocks), std::move(chunks), options_.compute);
+  auto part = whole.part(blocks);
+  MUSTER_TRY(experts_.deal(*part, whole));
+  stage_ = std::make_unique<StageModel>(std::move(part), std::move(chunks), options_.compute);
   model().initialize(seed);
   MUSTER_TRY(create_update(create));
   MUSTER_ASSIGN(auto tied, TiedWeights::find(whole, options_.chunks, places_));
@@ -120,19 +130,28 @@ Status Pipeline::create_update(const optim::CreateOptimizer& create) {
                               .place = place_},
                              create, at_once));
   together_.complete_norms(update_->optimizer());
-  return ok();
+  return experts_.create_update(create, options_.bucket_sizes, together_, at_once);
+}
+
+std::vector<PeerUpdate*> Pipeline::updates() const {
+  std::vector<PeerUpdate*> updates{update_.get()};
+  if (PeerUpdate* const of_experts = experts_.update()) updates.push_back(of_experts);
+  return updates;
+}
+
+// Along these ranks hold what is no expert's alike.
+std::vector<Axis> Pipeline::axes_of_peers() {
+  std::vector<Axis> axes = Together::axes_of_peers();
+  axes.push_back(Axis::kExpert);
+  return axes;
 }
 
 std::int32_t Pipeline::ranks_per_replica() const {
   return stages() * together_.parts().size * together_.sharers().size;
 }
 
-bool Pipeline::holds_all() const {
-  return stages() * together_.parts().size * update_->optimizer().shards() == 1;
-}
-
 Rank Pipeline::first_of_replica(Rank rank) const {
-  return place_.first_of(rank, {Axis::kPipeline, Axis::kTensor, Axis::kContext});
+  return place_.first_of(rank, axes_of_replica());
 }
 
 std::size_t Pipeline::local(std::size_t chunk) const {
@@ -146,7 +165,8 @@ Status Pipeline::enter(std::shared_ptr<comm::Communicator> communicator,
   Peers peers = update_->peers();
   if (communicator != communicator_) {
     MUSTER_TRY(together_.connect(*communicator));
-    MUSTER_ASSIGN(peers, Peers::connect(communicator, place_, Together::axes_of_peers()));
+    MUSTER_ASSIGN(peers, Peers::connect(communicator, place_, axes_of_peers()));
+    MUSTER_TRY(experts_.connect(communicator));
     links_ = std::make_unique<StageLinks>(communicator, model().device(), options_.op);
     communicator_ = std::move(communicator);
   }
@@ -160,6 +180,7 @@ Status Pipeline::enter(std::shared_ptr<comm::Communicator> communicator,
                                                      .shards = update_->shards_for(peers)}));
   stage_->use(*exchange_);
   update_->enter(std::move(peers), *exchange_, options_.op);
+  MUSTER_TRY(experts_.enter(owners, axes_of_replica()));
   return tied_->share(model(), *links_);
 }
 
@@ -168,22 +189,30 @@ Result<StepReport> Pipeline::step(const StepInput& input) {
   const TimePoint began = clock_.now();
   busy_ = {};
   exchange_->begin();
+  experts_.begin({});
   std::vector<MicroBatch> batches = micro_batches(input);
   together_.take_bytes();  // of evaluations
   const Status ran = lane_.run([&](std::int32_t) { return run(batches); });
-  if (!ran) return together_.cause_of(ran.error());
+  if (!ran) return cause_of(ran.error());
   MUSTER_TRY(links_->finish());
   MUSTER_TRY(exchange_->finish());
   if (input.check_sums) MUSTER_TRY(input.check_sums(exchange_->checksum()));
   MUSTER_TRY(update_->gather_sums());
   MUSTER_TRY(together_.sum_addends(*update_));
+  MUSTER_TRY(experts_.finish());
   report.times.forward = busy_.forward;
   report.times.backward = busy_.backward;
   report.times.computing = busy_.forward + busy_.backward;
   report.times.exposed_communication = clock_.now() - began - report.times.computing;
-  report.bytes_reduced = exchange_->bytes() + together_.take_bytes();
+  report.bytes_reduced = exchange_->bytes() + together_.take_bytes() + experts_.take_bytes();
   MUSTER_TRY(conclude(input, report));
   return report;
+}
+
+// What is behind `error`, of which libtorch passes on no more than the text.
+Error Pipeline::cause_of(Error error) {
+  if (auto of_experts = experts_.take_failure()) return *std::move(of_experts);
+  return together_.cause_of(std::move(error));
 }
 
 std::vector<Pipeline::MicroBatch> Pipeline::micro_batches(const StepInput& input) {
@@ -196,7 +225,7 @@ std::vector<Pipeline::MicroBatch> Pipeline::micro_batches(const StepInput& input
     const data::RollLimbs roll = sharers.rank == 0 ? data::limbs_of(slice.mark) : data::RollLimbs{};
     const std::vector<float> notes = notes_of(first ? input.flags : Flags{}, roll);
     const std::int32_t unit = sharers.rank * slices_ + to_int(slice.slice);
-    if (slice.samples == 0) {
+    if (!has_pass(slice)) {
       stage_->add_nothing(unit, notes);
       continue;
     }
@@ -329,27 +358,17 @@ void Pipeline::give(std::size_t to, TensorKind kind, std::size_t micro, at::Tens
                  message_name(places_, kind.stream, micro));
 }
 
-Status Pipeline::use_average(bool average) {
-  if (average == update_->uses_average()) return ok();
-  mirror_.changed();
-  MUSTER_TRY(update_->use_average(average));
-  const Status shared = tied_->share(model(), *links_);
-  if (shared || !average) return shared;
-  MUSTER_TRY(update_->use_average(false));
-  return shared;
-}
-
 Status Pipeline::evaluate(const data::StepBatch& batch, std::span<EvaluationTotals> by_slice) {
   const Status evaluated = lane_.run([&](std::int32_t) -> Status {
     for (const std::size_t chunk : my_chunks_)
       for (const data::SliceBatch& slice : batch.slices)
-        if (slice.samples > 0)
+        if (has_pass(slice))
           MUSTER_TRY(
               evaluate(chunk, slice, by_slice[static_cast<std::size_t>(to_int(slice.slice))]));
     return links_->finish();
   });
   if (evaluated) return evaluated;
-  return together_.cause_of(evaluated.error());
+  return cause_of(evaluated.error());
 }
 
 Status Pipeline::evaluate(std::size_t chunk, const data::SliceBatch& slice,
@@ -376,47 +395,6 @@ Status Pipeline::evaluate(std::size_t chunk, const data::SliceBatch& slice,
 Result<EvaluationTotals> Pipeline::combine(std::span<const EvaluationTotals> by_slice) {
   return combine_totals(*communicator_, together_.by_leaf(by_slice), model().measures(),
                         options_.op);
-}
-
-std::vector<StateSlice> Pipeline::model_state() {
-  std::vector<StateSlice> state;
-  for (const std::size_t p : stage_->owned()) {
-    const models::Parameter& parameter = model().parameters()[p];
-    add_slices(state, parameter.name, mirror_.of(parameter.tensor), parameter.cut);
-  }
-  for (const models::Parameter& parameter : model().frozen())
-    if (!parameter.borrowed)
-      add_slices(state, parameter.name, mirror_.of(parameter.tensor), parameter.cut);
-  for (const models::Statistic& statistic : model().statistics())
-    add_slices(state, statistic.name, mirror_.of(statistic.tensor), statistic.cut);
-  return state;
-}
-
-void Pipeline::loaded(std::int64_t steps) {
-  mirror_.write_back();
-  update_->loaded(steps);
-}
-
-std::vector<StateSlice> Pipeline::optimizer_state() { return update_->optimizer().state(); }
-
-Result<State> Pipeline::gather_state(Rank to) {
-  comm::OpOptions op = options_.op;
-  op.label = "state";
-  State state;
-  const auto model_here = together_.own_part(model_state(), model());
-  MUSTER_ASSIGN(state.model, gathered_model_.gather(*communicator_, model_here, to, op));
-  const auto optimizer_here = together_.own_part(optimizer_state(), model());
-  MUSTER_ASSIGN(state.optimizer,
-                gathered_optimizer_.gather(*communicator_, optimizer_here, to, op));
-  sort_by_owner(state_names_, state.model);
-  sort_by_owner(parameter_names_, state.optimizer);
-  return state;
-}
-
-std::uint64_t Pipeline::optimizer_bytes(std::int32_t) { return update_->optimizer().state_bytes(); }
-
-std::uint64_t Pipeline::rollback_bytes() {
-  return options_.optimizer_first ? update_->optimizer().ahead_bytes() : 0;
 }
 
 void Pipeline::fall_behind() { MUSTER_CHECK(false, "stages are not given to newcomers"); }

@@ -11,7 +11,12 @@
 // (peer_update.h). Along `tensor` and `context` several ranks compute each stage together, as they
 // compute a whole model (together.h), each with those of the other stages that are alike: then the
 // bits are those of as many ranks without stages. A rank that dies takes its blocks with it, so
-// another one takes its place. One thread.
+// another one takes its place.
+//
+// Along `expert` ranks with slices of their own hold the experts of their stage's blocks between
+// them (expert/dealt_experts.h). They play one schedule with as many micro-batches, whole slices,
+// also of no samples: so they come to each layer of experts in the same order, and their exchanges
+// wait for nothing that the stages of one replica would not wait for. One thread.
 
 #include <cstdint>
 #include <functional>
@@ -28,6 +33,7 @@
 #include "muster/base/result.h"
 #include "muster/layout/pipeline/make.h"
 #include "muster/optim/optimizer.h"
+#include "muster/parallel/expert/dealt_experts.h"
 #include "muster/parallel/gather_state.h"
 #include "muster/parallel/gradient_exchange.h"
 #include "muster/parallel/host_mirror.h"
@@ -64,7 +70,8 @@ struct PipelineOptions {
 class Pipeline final : public ModelStrategy {
  public:
   // kInvalid where the schedule cannot be made, or has another number of chunks than the options;
-  // kUnsupported where ranks cannot compute such a model together. `whole`: not initialised; this
+  // kUnsupported where ranks cannot compute such a model together, its experts not be dealt, or
+  // these are dealt and slices cut into micro-batches. `whole`: not initialised; this
   // rank takes its part of its blocks and initialises that from `seed`. The mesh has the schedule's
   // stages.
   static Result<std::unique_ptr<Pipeline>> create(models::Model& whole, std::uint64_t seed,
@@ -73,7 +80,8 @@ class Pipeline final : public ModelStrategy {
                                                   Clock& clock);
 
   Result<StepReport> step(const StepInput& input) override;
-  // Another rank or number of ranks than at create(): kUnavailable.
+  // Another rank or number of ranks than at create(): kUnavailable. `owners`: with dealt experts,
+  // of every first rank of a replica as many slices.
   Status enter(std::shared_ptr<comm::Communicator> communicator,
                const comm::LeafOwners& owners) override;
   std::optional<Step> kept() const override { return std::nullopt; }
@@ -116,6 +124,17 @@ class Pipeline final : public ModelStrategy {
   Status build(models::Model& whole, std::uint64_t seed, const optim::CreateOptimizer& create);
   void note(const models::Model& whole);
   Status create_update(const optim::CreateOptimizer& create);
+  std::vector<PeerUpdate*> updates() const;
+  static std::vector<layout::Axis> axes_of_peers();
+  static std::vector<layout::Axis> axes_of_replica() {  // along which ranks have the same slices
+    return {layout::Axis::kPipeline, layout::Axis::kTensor, layout::Axis::kContext};
+  }
+  Error cause_of(Error error);
+  // Dealt experts are met in passes of all ranks.
+  bool has_pass(const data::SliceBatch& slice) const {
+    return slice.samples > 0 || experts_.are_dealt();
+  }
+  Status use_everywhere(bool average);
   std::int32_t stages() const noexcept { return options_.schedule.stages; }
   std::size_t local(std::size_t chunk) const;  // among this rank's
 
@@ -135,11 +154,11 @@ class Pipeline final : public ModelStrategy {
   void tell(std::string_view pass, const MicroBatch& batch, std::size_t chunk) const;
   Status conclude(const StepInput& input, StepReport& report);
   Result<std::optional<double>> validate(const StepInput& input, StepReport& report);
-  bool updates_ahead() {
-    return options_.optimizer_first && update_->optimizer().can_update_ahead();
-  }
+  bool updates_ahead() const;
+  bool is_ahead() const;
+  Result<std::vector<double>> squared_norms();
   StageTotals totals_of(const StepReport& report, std::span<const double> own, bool ahead) const;
-  void put_squares(std::span<const double> own, StageTotals& totals) const;
+  void put_square(const models::Parameter& parameter, double square, StageTotals& totals) const;
   Status update_ahead(const StepInput& input, double divisor, const comm::Work& deciding,
                       StepReport& report);
   Status update(double learning_rate, double divisor);
@@ -147,6 +166,7 @@ class Pipeline final : public ModelStrategy {
   const PipelineOptions options_;
   const MeshPlace place_;
   const Together together_;
+  DealtExperts experts_;  // of the blocks here
   const layout::Stage own_stage_;
   ChunkPlaces places_;
   std::map<std::int32_t, layout::PipelineSchedule> schedules_;  // by number of micro-batches
@@ -159,8 +179,8 @@ class Pipeline final : public ModelStrategy {
   std::vector<std::size_t> my_chunks_;
   std::unique_ptr<StageModel> stage_;
   std::unique_ptr<const TiedWeights> tied_;
-  std::unique_ptr<PeerUpdate> update_;
-  HostMirror mirror_;  // of the model
+  std::unique_ptr<PeerUpdate> update_;  // of what is no dealt expert's
+  HostMirror mirror_;                   // of the model
 
   // Of the present generation:
   std::shared_ptr<comm::Communicator> communicator_;  // of all ranks

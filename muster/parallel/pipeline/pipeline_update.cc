@@ -11,11 +11,12 @@ namespace muster::parallel {
 // Whatever comes of the step, what was updated too early is rolled back.
 Status Pipeline::conclude(const StepInput& input, StepReport& report) {
   const auto divisor = validate(input, report);
-  ShardedOptimizer& optimizer = update_->optimizer();
   const bool stands =
-      divisor && *divisor && optimizer.is_ahead_with(input.learning_rate, **divisor);
-  if (!stands && optimizer.is_ahead()) {
-    optimizer.roll_back();
+      divisor && *divisor && std::ranges::all_of(updates(), [&](PeerUpdate* update) {
+        return update->optimizer().is_ahead_with(input.learning_rate, **divisor);
+      });
+  if (!stands && is_ahead()) {
+    for (PeerUpdate* const update : updates()) update->optimizer().roll_back();
     if (input.rolled_back) input.rolled_back();
   }
   if (!divisor) return divisor.error();
@@ -27,11 +28,32 @@ Status Pipeline::conclude(const StepInput& input, StepReport& report) {
   return ok();
 }
 
+bool Pipeline::updates_ahead() const {
+  return options_.optimizer_first && std::ranges::all_of(updates(), [](PeerUpdate* update) {
+           return update->optimizer().can_update_ahead();
+         });
+}
+
+bool Pipeline::is_ahead() const {
+  return std::ranges::any_of(updates(),
+                             [](PeerUpdate* update) { return update->optimizer().is_ahead(); });
+}
+
+// Of the parameters that this rank owns, then of the experts that it has been dealt.
+Result<std::vector<double>> Pipeline::squared_norms() {
+  std::vector<double> own;
+  for (PeerUpdate* const update : updates()) {
+    MUSTER_ASSIGN(const std::vector<double> squares, update->squared_norms());
+    own.insert(own.end(), squares.begin(), squares.end());
+  }
+  return own;
+}
+
 // What one stage knows all have to know. Until they do it updates already, where what it knows by
 // itself allows that. What comes is what to divide by, as check_and_clip() has it.
 Result<std::optional<double>> Pipeline::validate(const StepInput& input, StepReport& report) {
   MUSTER_TRY(read_extras(exchange_->sum(0), input, report));
-  MUSTER_ASSIGN(const std::vector<double> own, update_->squared_norms());
+  MUSTER_ASSIGN(const std::vector<double> own, squared_norms());
   std::optional<double> so_far;
   if (updates_ahead()) so_far = divisor_so_far(input, own, options_.max_grad_norm, report);
   const StageTotals totals = totals_of(report, own, so_far.has_value());
@@ -54,31 +76,33 @@ Result<std::optional<double>> Pipeline::validate(const StepInput& input, StepRep
 }
 
 // One replica speaks for all, which have the same sums, and of several ranks that have the same the
-// first.
+// first: of what is no dealt expert's, and of the experts, which each holder has others of.
 StageTotals Pipeline::totals_of(const StepReport& report, std::span<const double> own,
                                 bool ahead) const {
   const auto [part, parts] = together_.parts();
   StageTotals totals(parameter_names_.size(), static_cast<std::size_t>(parts));
-  if (place_.first_of(place_.group.rank, Together::axes_of_peers()) != place_.group.rank)
-    return totals;
+  const Rank me = place_.group.rank;
+  if (place_.first_of(me, Together::axes_of_peers()) != me) return totals;
+  if (ahead) totals.put_ahead();
+  const auto& owned = stage_->owned();
+  for (std::size_t i = owned.size(); i < own.size(); ++i)
+    put_square(model().expert_parameters()[i - owned.size()], own[i], totals);
+  if (place_.first_of(me, axes_of_peers()) != me) return totals;
   if (part == 0) totals.put_loss(report);
   totals.put_flags(report);
-  if (ahead) totals.put_ahead();
-  put_squares(own, totals);
+  for (std::size_t i = 0; i < owned.size(); ++i)
+    put_square(model().parameters()[owned[i]], own[i], totals);
   return totals;
 }
 
-// Of the parameters that this rank owns.
-void Pipeline::put_squares(std::span<const double> own, StageTotals& totals) const {
+// Of what is alike on all parts the first one's.
+void Pipeline::put_square(const models::Parameter& parameter, double square,
+                          StageTotals& totals) const {
   const auto part = together_.parts().rank;
-  const auto& owned = stage_->owned();
-  for (std::size_t i = 0; i < owned.size(); ++i) {
-    const models::Parameter& parameter = model().parameters()[owned[i]];
-    if (part > 0 && !parameter.cut.is_part()) continue;
-    const auto place = std::ranges::find(parameter_names_, parameter.name);
-    totals.put_square(static_cast<std::size_t>(place - parameter_names_.begin()),
-                      static_cast<std::size_t>(part), own[i]);
-  }
+  if (part > 0 && !parameter.cut.is_part()) return;
+  const auto place = std::ranges::find(parameter_names_, parameter.name);
+  totals.put_square(static_cast<std::size_t>(place - parameter_names_.begin()),
+                    static_cast<std::size_t>(part), square);
 }
 
 Status Pipeline::update_ahead(const StepInput& input, double divisor, const comm::Work& deciding,
@@ -86,8 +110,9 @@ Status Pipeline::update_ahead(const StepInput& input, double divisor, const comm
   if (input.before_update) report.times.checkpoint_stall = input.before_update();
   const TimePoint updating = clock_.now();
   const Status begun = lane_.run([&](std::int32_t) {
-    update_->optimizer().update_ahead(input.learning_rate, divisor,
-                                      [&] { return deciding.done(); });
+    for (PeerUpdate* const update : updates())
+      update->optimizer().update_ahead(input.learning_rate, divisor,
+                                       [&] { return deciding.done(); });
     return ok();
   });
   report.times.update = clock_.now() - updating;
@@ -98,7 +123,7 @@ Status Pipeline::update(double learning_rate, double divisor) {
   gathered_model_.forget();  // whoever read it has finished
   gathered_optimizer_.forget();
   mirror_.changed();
-  MUSTER_TRY(update_->update(learning_rate, divisor));
+  for (PeerUpdate* const update : updates()) MUSTER_TRY(update->update(learning_rate, divisor));
   const auto statistics = statistics_in(exchange_->sum(0), model());
   if (!statistics.empty()) model().apply_statistics(statistics);
   return tied_->share(model(), *links_);
