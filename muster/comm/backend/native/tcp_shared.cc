@@ -40,8 +40,9 @@ class PeerReceiver final : public net::Receiver {
       case kCall:
         return shared->heard(peer_, header.tag, payload_);
       case kMessage:
-        return shared->inbox.deliver(
-            peer_, {MessageId::kPointToPoint | header.tag, header.sequence}, payload_, std::move(owner_));
+        return shared->inbox.deliver(peer_,
+                                     {MessageId::kPointToPoint | header.tag, header.sequence},
+                                     payload_, std::move(owner_));
       case kCollectiveHere:
         return deliver_from_memory(*shared, {header.tag, header.sequence});
       case kMessageHere:
