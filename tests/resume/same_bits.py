@@ -2,13 +2,15 @@
 computed them."""
 import runs
 
-arguments = runs.arguments("--model")
+arguments = runs.arguments("--model", "--set")
+FLAGS = runs.settings(arguments.set) if arguments.set else ()
 with runs.workplace() as folder:
     runs.write_data(folder)
     job = runs.write_job(folder, arguments.model)
     expected = None
     for workers, lanes in [(w, lanes) for w in (1, 2, 3, 4, 5, 7) for lanes in (1, 2)]:
-        runs.train(arguments.muster, job, "--workers", str(workers), "--set", f"training.lanes={lanes}")
+        runs.train(arguments.muster, job, "--workers", str(workers), *FLAGS,
+                   "--set", f"training.lanes={lanes}")
         found = runs.weights(runs.latest(folder), 200)
         found["evaluations"] = runs.evaluations(runs.latest(folder))
         assert len(found["evaluations"]) == 4, found
@@ -17,5 +19,5 @@ with runs.workplace() as folder:
         print(f"{workers} workers, {lanes} lanes: {found['model.safetensors'][:16]}", flush=True)
 
     # The comparison can fail: another seed gives other weights.
-    runs.train(arguments.muster, job, "--workers", "2", "--set", "seed=6")
+    runs.train(arguments.muster, job, "--workers", "2", *FLAGS, "--set", "seed=6")
     assert runs.weights(runs.latest(folder), 200) != expected, "the seed changes nothing"
