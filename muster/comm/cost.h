@@ -37,10 +37,10 @@ struct CostTable {
 };
 
 // Ranks are never quite in step: where a host hears from one host and then at once from another,
-// the end of the one message meets the beginning of the other in its link, which TCP shares between
-// them neither evenly nor without gaps. As much of them as can meet takes so much longer; that is
-// what schedules with several neighbours took with 3 and 4 hosts whose links carry 100 Mb/s, beside
-// a ring, which has one (bench/RESULTS.md, links).
+// the end of the one message meets the beginning of the other in its link, and both take longer
+// than one behind the other would. As much of them as can meet takes so much longer: about what
+// schedules with several neighbours took beside a ring, which has one, among 3 and 4 hosts whose
+// links carry 100 Mb/s (bench/RESULTS.md, among hosts).
 inline constexpr double kMeeting = 0.25;
 
 // What moves a collective's bytes: memory of one process or host, or TCP, and between ranks of one
