@@ -35,7 +35,7 @@ DealtExperts::DealtExperts(MeshPlace place, const comm::OpOptions& op)
 
 Status DealtExperts::deal(models::Model& model, const models::Model& whole) {
   const bool has_none = model.expert_count() == 0 && whole.expert_count() > 0;
-  if (!has_none) MUSTER_TRY(model.share_experts(ranks_));
+  if (are_dealt() && !has_none) MUSTER_TRY(model.share_experts(ranks_));
   held_.emplace(model.expert_parameters());
   ranks_->deliver_to(
       [this](const at::Tensor& parameter, std::int32_t source, const at::Tensor& gradient) {
