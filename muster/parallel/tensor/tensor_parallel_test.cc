@@ -159,7 +159,7 @@ INSTANTIATE_TEST_SUITE_P(
                     .compute = kBF16},
                    3,
                    false,
-                   0.2},
+                   0.4},  // 0.31 on processors without AVX-512, which round otherwise
         TensorCase{{"mlp_lars", mlp(), 2, 0, kScaledSgd}, 3},
         TensorCase{{"gpt_lamb", kTwoLayers, 1, 0, kScaledAdam}, 2},
         TensorCase{{.name = "llama_lamb_sequence",
