@@ -187,19 +187,18 @@ void add_output_flags(CLI::App& command, LaunchFlags& flags) {
 }
 
 // Those of `muster train`, whose users may try them here.
-std::string refuse_hosts(const std::string&) {
-  return "hosts are of jobs, whose workers `muster train` starts by ssh; start a program of your "
-         "own on each of them, with --nnodes, --node-rank and --rdzv-endpoint";
+void refuse_hosts(const std::string&) {
+  throw CLI::ValidationError(
+      "--hosts",
+      "hosts are of jobs, whose workers `muster train` starts by ssh; start a program of your "
+      "own on each of them, with --nnodes, --node-rank and --rdzv-endpoint");
 }
 
 // What torchrun needs to be told and this does not.
 void accept_flags_of_torchrun(CLI::App& command, LaunchFlags& flags) {
   for (const char* names : {"--rdzv-backend,--rdzv_backend", "--rdzv-conf,--rdzv_conf"})
     command.add_option_function<std::string>(names, [](const std::string&) {})->group("");
-  command
-      .add_option_function<std::string>("-H,--hosts,--host,--hostfile", [](const std::string&) {})
-      ->check(refuse_hosts)
-      ->group("");
+  command.add_option_function<std::string>("-H,--hosts,--host,--hostfile", refuse_hosts)->group("");
   command.add_flag("--standalone,--no-python,--no_python")->group("");
   const auto ignore = [&command, &flags](const std::string& names) {
     const auto note = [&flags, name = names.substr(0, names.find(','))](const std::string&) {
