@@ -305,6 +305,10 @@ void RunObserver::on_dumps(const std::vector<cluster::WorkerState>& states,
     held_up_ = lines;
     return;
   }
+  // `muster status` and `top` ask as well, again and again.
+  const bool is_news = !has_told_where_ || !lines.empty();
+  if (!is_news) return;
+  has_told_where_ = true;
   for (const std::string& line : lines) tell(Severity::kNote, line);
   tell(Severity::kNote, fmt::format("where every worker is: {}{}", folder_.debug().native(),
                                     lines.empty() ? "; no operation is held up" : ""));

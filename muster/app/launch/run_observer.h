@@ -121,6 +121,7 @@ class RunObserver final : public cluster::LaunchObserver {
   bool holds_notes_ = true;                  // until the run's first line
   std::vector<observe::Notice> held_notes_;  // in their order
   std::vector<std::string> held_up_;         // when the job failed: who waited for whom
+  bool has_told_where_ = false;              // every worker is, when somebody asked
   bool insisted_ = false;                    // somebody signalled twice
   bool noticed_ = false;                     // this host is wanted back
   const TimePoint began_;
