@@ -135,6 +135,8 @@ class CoordinatorState {
   void note_reached(PeerId peer, Worker& worker, const Reached& message, TimePoint now);
   void note_unreached(Worker& worker, const Unreached& message);
   TimePoint first_silence(TimePoint after) const noexcept;
+  TimePoint next_look(Candidate candidate, TimePoint after) const noexcept;
+  void note_needed_workers(TimePoint now);
   void expect_heartbeat(const Worker& worker) noexcept;
   void wake(TimePoint now);
   void decide(TimePoint now);

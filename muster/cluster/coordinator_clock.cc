@@ -4,6 +4,11 @@
 #include "muster/cluster/coordinator.h"
 
 namespace muster::cluster {
+namespace {
+
+constexpr Duration kLookAgain = std::chrono::milliseconds(200);
+
+}  // namespace
 
 TimePoint CoordinatorState::next_clock(TimePoint now) const noexcept {
   TimePoint next = TimePoint::max();
@@ -25,8 +30,23 @@ TimePoint CoordinatorState::first_silence(TimePoint after) const noexcept {
     if (!candidate.connected || candidate.leaving) continue;
     const TimePoint end = candidate.silence.last_heard() + patience(candidate, options_.policy);
     if (end > after) first = std::min(first, end);
+    if (candidate.needed && !candidate.lost) first = std::min(first, next_look(candidate, after));
   }
   return first;
+}
+
+// Whoever is needed may be so no longer, once another is heard of again.
+TimePoint CoordinatorState::next_look(Candidate candidate, TimePoint after) const noexcept {
+  candidate.needed = false;
+  const TimePoint end = candidate.silence.last_heard() + patience(candidate, options_.policy);
+  return std::max(end, after + kLookAgain);
+}
+
+void CoordinatorState::note_needed_workers(TimePoint now) {
+  std::vector<Candidate*> candidates;
+  candidates.reserve(workers_.size());
+  for (auto& [peer, worker] : workers_) candidates.push_back(&worker.candidate);
+  note_needed(now, candidates, options_.policy);
 }
 
 // What is learnt of its heartbeats may also shorten the patience with it.

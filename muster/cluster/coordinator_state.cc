@@ -291,6 +291,7 @@ std::vector<Action> CoordinatorState::on_closed(PeerId peer, const Error& why, T
 
 std::vector<Action> CoordinatorState::on_clock(TimePoint now) {
   wake(now);
+  note_needed_workers(now);
   for (auto& [peer, worker] : workers_) {
     const auto& candidate = worker.candidate;
     const auto silent = now - candidate.silence.last_heard();
@@ -347,6 +348,7 @@ void CoordinatorState::decide(TimePoint now) {
     reason_ = fmt::format("{} of at least {} workers have joined", workers_.size(), least);
     return;
   }
+  note_needed_workers(now);
   ask_newcomers_to_reach(now);
   MembershipView view{{}, current_, replaced_, last_join_};
   for (const auto& [peer, worker] : workers_) view.candidates.push_back(worker.candidate);

@@ -247,13 +247,27 @@ std::int32_t least_for_first_generation(const MembershipPolicy& policy) noexcept
   return std::min(std::max(policy.min_workers, policy.start_workers), most_members(policy));
 }
 
+// All that are stopped at once, as a host stops them, fall silent one by one: whoever was heard of
+// a little later than another is no proof that somebody is there.
+void note_needed(TimePoint now, const std::vector<Candidate*>& candidates,
+                 const MembershipPolicy& policy) {
+  const auto goes_on = [&](const Candidate* one) {
+    const Duration usual = one->silence.patience(policy.heartbeat_timeout) / 2;
+    return one->whole && one->connected && !one->leaving && !one->draining && !one->cut_off &&
+           !one->lost && now - one->silence.last_heard() < usual;
+  };
+  const auto going_on = std::ranges::count_if(candidates, goes_on);
+  for (Candidate* one : candidates) one->needed = going_on == (goes_on(one) ? 1 : 0);
+}
+
 bool is_alive(TimePoint now, const Candidate& candidate, const MembershipPolicy& policy) {
   return candidate.connected && !candidate.leaving && !candidate.cut_off && !candidate.lost &&
          now - candidate.silence.last_heard() < patience(candidate, policy);
 }
 
 Duration patience(const Candidate& candidate, const MembershipPolicy& policy) noexcept {
-  const bool learns = policy.learns && candidate.info.worker < policy.irreplaceable_from;
+  const bool learns =
+      policy.learns && !candidate.needed && candidate.info.worker < policy.irreplaceable_from;
   return learns ? candidate.silence.patience(policy.heartbeat_timeout) : policy.heartbeat_timeout;
 }
 

@@ -30,6 +30,8 @@ struct Candidate {
   bool cut_off = false;  // alive, but others cannot work with it
   bool reaches = true;   // and is reached by those whom it would work with; else it is not let in
   bool lost = false;     // given up, for one of these reasons: as this process it stays so
+  // Nobody else is heard of who has the state: to take a hiccup for a death would lose it.
+  bool needed = false;
 };
 
 struct MembershipView {
@@ -48,7 +50,7 @@ struct MembershipPolicy {
   bool majority = false;
   std::int32_t start_workers = 1;  // the first generation waits for so many, standbys included
   Duration heartbeat_timeout = std::chrono::seconds(10);  // the most; with `learns` often less
-  bool learns = false;  // how long a worker may be silent, from its heartbeats
+  bool learns = false;  // how long a worker that is not needed may be silent, from its heartbeats
   // Not of workers of this number and above, whom nobody starts anew: there a mistake is dear.
   std::int32_t irreplaceable_from = std::numeric_limits<std::int32_t>::max();
   // Each member has a part of the state, by its rank: there are as many members as in the first
@@ -83,6 +85,10 @@ MembershipDecision decide_membership(TimePoint now, const MembershipView& known,
 
 // Fewer never make a first generation.
 std::int32_t least_for_first_generation(const MembershipPolicy& policy) noexcept;
+
+// Says of each whether it is needed, by who of the others has the state and is heard of as usual.
+void note_needed(TimePoint now, const std::vector<Candidate*>& candidates,
+                 const MembershipPolicy& policy);
 
 // Connected, not leaving, within reach, not given up, and heard of within its patience.
 bool is_alive(TimePoint now, const Candidate& candidate, const MembershipPolicy& policy);

@@ -8,6 +8,7 @@ namespace {
 constexpr std::int32_t kEnough = 20;  // times heard; some seconds of heartbeats
 constexpr int kGaps = 5;
 constexpr Duration kLeast = std::chrono::seconds(1);
+constexpr int kShare = 10;        // of the most: whoever allows more wants to be patient
 constexpr double kFading = 0.99;  // a heartbeat
 
 }  // namespace
@@ -23,7 +24,7 @@ void Silence::heard(TimePoint now) noexcept {
 
 Duration Silence::patience(Duration most) const noexcept {
   if (count_ < kEnough) return most;
-  return std::min(most, std::max(kLeast, kGaps * longest_));
+  return std::min(most, std::max({kLeast, most / kShare, kGaps * longest_}));
 }
 
 }  // namespace muster::cluster

@@ -17,8 +17,8 @@ class Silence {
   void excuse(TimePoint now) noexcept { last_ = now; }
   TimePoint last_heard() const noexcept { return last_; }
 
-  // Several of the longest recent gaps, a second at least, `most` at most; `most` until enough was
-  // heard to tell.
+  // Several of the longest recent gaps, at least a second and a tenth of `most`, at most `most`,
+  // which it is until enough was heard to tell.
   Duration patience(Duration most) const noexcept;
 
  private:

@@ -43,6 +43,10 @@ TEST(Silence, NeverFallsBelowASecondOrAboveTheLimit) {
   EXPECT_EQ(after({{50, milliseconds(200)}}).patience(milliseconds(300)), milliseconds(300));
 }
 
+TEST(Silence, IsPatientWhereMuchIsAllowed) {
+  EXPECT_EQ(after({{50, milliseconds(200)}}).patience(seconds(60)), seconds(6));
+}
+
 // With ten processes that want to run for each core a beat waits for its turn several times on its
 // way: in the worker, its kernel and the coordinator.
 TEST(Silence, IsNotWhatALoadedMachineMakes) {

@@ -116,7 +116,8 @@ std::vector<Field> workers_fields() {
             .max = 86400}),
       bind("workers.heartbeat_timeout", in(&WorkersSpec::heartbeat_timeout),
            {.doc = "A worker that is silent for this long counts as dead; sooner, but never below "
-                   "1 s, once it is known how regularly it is heard of and others can go on.",
+                   "1 s and a tenth of this, once it is known how regularly it is heard of, while "
+                   "another that has the state is heard of.",
             .min = 0.1,
             .max = 86400}),
   };
