@@ -247,8 +247,9 @@ std::int32_t least_for_first_generation(const MembershipPolicy& policy) noexcept
   return std::min(std::max(policy.min_workers, policy.start_workers), most_members(policy));
 }
 
-// All that are stopped at once, as a host stops them, fall silent one by one: whoever was heard of
-// a little later than another is no proof that somebody is there.
+// All that are stopped at once, as a host stops them, fall silent and wake one by one: whoever was
+// heard of a little later than another is no proof that somebody is there, and who is heard of
+// first again none that the others are dead.
 void note_needed(TimePoint now, const std::vector<Candidate*>& candidates,
                  const MembershipPolicy& policy) {
   const auto goes_on = [&](const Candidate* one) {
@@ -257,7 +258,11 @@ void note_needed(TimePoint now, const std::vector<Candidate*>& candidates,
            !one->lost && now - one->silence.last_heard() < usual;
   };
   const auto going_on = std::ranges::count_if(candidates, goes_on);
-  for (Candidate* one : candidates) one->needed = going_on == (goes_on(one) ? 1 : 0);
+  for (Candidate* one : candidates) {
+    const bool needed = going_on == (goes_on(one) ? 1 : 0);
+    if (policy.learns && one->needed && !needed) one->silence.excuse(now);
+    one->needed = needed;
+  }
 }
 
 bool is_alive(TimePoint now, const Candidate& candidate, const MembershipPolicy& policy) {
