@@ -33,7 +33,6 @@ OpenedSink queued(OpenedSink sink, std::string_view instead) {
 // TensorBoard's file, which is new at every start, comes last.
 Result<RunSinks> open_run_sinks(Files& files, const observe::RunFolder& folder, bool traces,
                                 const Logger& log) {
-  constexpr std::string_view kElsewhere = "name another run_folder";
   const auto warn = [log](const Error& error) { log->warn("{}", error.message); };
   Clock& clock = system_clock();
   RunSinks sinks;
@@ -44,7 +43,7 @@ Result<RunSinks> open_run_sinks(Files& files, const observe::RunFolder& folder, 
                          "train without --trace (trace.enabled)"));
   }
   const auto keep = [&sinks](OpenedSink sink) -> Status {
-    MUSTER_ASSIGN(auto kept, queued(std::move(sink), kElsewhere));
+    MUSTER_ASSIGN(auto kept, queued(std::move(sink), "name another run_folder"));
     sinks.kept.push_back(std::move(kept));
     return ok();
   };
