@@ -218,6 +218,23 @@ Stat read_stat(const std::string& text) {
   return stat;
 }
 
+std::string_view words_for(char state) {
+  switch (state) {
+    case 'T':
+      return "is stopped (SIGSTOP)";
+    case 't':
+      return "is held by a debugger";
+    case 'D':
+      return "waits for a disk or a device";
+    case 'Z':
+      return "has ended";
+    case 'R':
+      return "is running";
+    default:
+      return "is asleep";
+  }
+}
+
 // A line of /proc/PID/status: a mask of signals in hexadecimal.
 bool is_kill_pending(const std::string& status, std::string_view field) {
   const std::size_t at = status.find(field);
@@ -235,21 +252,12 @@ std::string signal_name(int number) {
 
 std::string describe_process(int pid, Files& files) {
   const auto text = files.read(fmt::format("/proc/{}/stat", pid));
-  if (!text) return "its process is gone";
-  switch (read_stat(*text).state) {
-    case 'T':
-      return "its process is stopped (SIGSTOP)";
-    case 't':
-      return "its process is held by a debugger";
-    case 'D':
-      return "its process waits for a disk or a device";
-    case 'Z':
-      return "its process has ended";
-    case 'R':
-      return "its process is running";
-    default:
-      return "its process is asleep";
-  }
+  return fmt::format("its process {}", text ? words_for(read_stat(*text).state) : "is gone");
+}
+
+std::string describe_thread(int thread, Files& files) {
+  const auto text = files.read(fmt::format("/proc/self/task/{}/stat", thread));
+  return fmt::format("it {}", text ? words_for(read_stat(*text).state) : "is gone");
 }
 
 bool is_ending(int pid, Files& files) {

@@ -59,6 +59,8 @@ class Process {
 
 // "its process is stopped (SIGSTOP)": for a person who wonders why it does not answer.
 std::string describe_process(int pid, Files& files = system_files());
+// The same of a thread of this process: "it is held by a debugger".
+std::string describe_thread(int thread, Files& files = system_files());
 
 // Whether the system is ending this process: SIGKILL has come, or it exits and has yet to be
 // reaped. It closes its files on that way, so others may learn of its end long before its parent

@@ -193,6 +193,14 @@ TEST(DescribeProcess, SaysInWhichStateItIs) {
   EXPECT_EQ(describe_process(42, files), "its process is gone");
 }
 
+TEST(DescribeThread, SaysInWhichStateItIs) {
+  testing::MemoryFiles files;
+  ASSERT_TRUE(files.create_folders("/proc/self/task/43"));
+  ASSERT_TRUE(write_atomically(files, "/proc/self/task/43/stat", "43 (muster) t 1 2 3"));
+  EXPECT_EQ(describe_thread(43, files), "it is held by a debugger");
+  EXPECT_EQ(describe_thread(44, files), "it is gone");
+}
+
 TEST(IsEnding, SaysSoOfOneThatTheSystemEnds) {
   testing::MemoryFiles files;
   ASSERT_TRUE(files.create_folders("/proc/41"));

@@ -18,6 +18,7 @@
 #include <mutex>
 
 #include "muster/base/files.h"
+#include "muster/base/process.h"
 
 namespace muster {
 namespace {
@@ -107,6 +108,15 @@ bool await_answer(Duration patience) {
   return outcome == 0;
 }
 
+// Of one that stands still: the innermost frame, as the system knows it (proc_pid_syscall(5)).
+std::string place_of(int thread) {
+  const auto text = system_files().read(fmt::format("/proc/self/task/{}/syscall", thread));
+  const auto last = text ? text->rfind(" 0x") : std::string::npos;
+  if (last == std::string::npos) return "";  // it runs, or the system does not say
+  const auto address = std::strtoull(text->c_str() + last, nullptr, 16);
+  return fmt::format(", in {}", frame_name(reinterpret_cast<void*>(address)));
+}
+
 std::string frames_of(int thread, TimePoint until) {
   static std::atomic<std::uint64_t> tickets{0};
   Request& asked = request();
@@ -115,7 +125,8 @@ std::string frames_of(int thread, TimePoint until) {
   if (!ask(thread, ticket)) return "  it has ended\n";
   if (!await_answer(std::max(until - system_clock().now(), kLeast))) {
     std::uint64_t unanswered = ticket;
-    if (asked.ticket.compare_exchange_strong(unanswered, 0)) return "  it does not answer\n";
+    if (asked.ticket.compare_exchange_strong(unanswered, 0))
+      return fmt::format("  it does not answer: {}{}\n", describe_thread(thread), place_of(thread));
     (void)await_answer(kHandler);
   }
   std::string text;

@@ -4,12 +4,15 @@
 #include <gtest/gtest.h>
 
 #include <condition_variable>
+#include <csignal>
+#include <future>
 #include <mutex>
 #include <thread>
 
 namespace muster {
 namespace {
 
+using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 
 // The thread sanitizer keeps signals back until a thread calls something that it watches.
@@ -58,6 +61,24 @@ TEST(Stacks, ShowWhereEachThreadStands) {
     changed.notify_all();
   }
   for (std::thread& thread : threads) thread.join();
+}
+
+// As one that a debugger holds does.
+TEST(Stacks, OfWhoDoesNotAnswerShowHowItStands) {
+  std::promise<void> ready;
+  std::promise<void> leave;
+  std::thread deaf([&] {
+    sigset_t all;
+    ::sigfillset(&all);
+    ::pthread_sigmask(SIG_BLOCK, &all, nullptr);
+    ready.set_value();
+    leave.get_future().wait();
+  });
+  ready.get_future().wait();
+  const std::string text = describe_stacks(std::chrono::milliseconds(50));
+  leave.set_value();
+  deaf.join();
+  EXPECT_THAT(text, ContainsRegex("  it does not answer: it is (asleep, in .*libc.*|running)\n"));
 }
 
 }  // namespace
