@@ -58,6 +58,11 @@ void Work::note_wait(std::function<void()> then) const {
   state_->has_note_.store(true, std::memory_order_release);
 }
 
+std::optional<Awaited> Work::awaited() const {
+  const auto runner = state_->runner_.lock();
+  return runner ? runner->awaited(*state_) : std::nullopt;
+}
+
 void Work::tell_wait() const {
   if (!state_->has_note_.load(std::memory_order_acquire)) return;
   std::function<void()> then;

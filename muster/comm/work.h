@@ -12,6 +12,7 @@
 
 #include "muster/base/clock.h"
 #include "muster/base/result.h"
+#include "muster/comm/awaited.h"
 
 namespace muster::comm {
 
@@ -26,6 +27,8 @@ class WorkRunner {
   virtual void help(const WorkState& state) = 0;
   // Somebody hopes for `state` to end who does not wait for it: what is queued begins now.
   virtual void hasten(const WorkState& state) = 0;
+  // Of `state`, as Work::awaited().
+  virtual std::optional<Awaited> awaited(const WorkState& state) = 0;
 };
 
 class Work {
@@ -47,6 +50,9 @@ class Work {
   // Runs `then` once somebody blocks for the operation: on the first thread that does, before it
   // blocks. Not where it has ended by then. It must not block. One note.
   void note_wait(std::function<void()> then) const;
+  // For whom this rank waits in it, by ranks of the whole group; as it ends in an error: for whom
+  // it has waited. None: it has ended, is a message, or what carries it out does not know.
+  std::optional<Awaited> awaited() const;
 
  private:
   void hasten() const;

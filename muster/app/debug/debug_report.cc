@@ -40,12 +40,17 @@ Generation newest_generation(const std::vector<comm::FlightRecord>& records) {
   return newest;
 }
 
-// Ranks whose stacks show why the others wait.
-std::set<Rank> culprits(const DebugReport& report) {
+// Ranks whose stacks show why the others wait; where all are in one operation, those of all: where
+// in it each of them is.
+std::set<Rank> shown_ranks(const DebugReport& report) {
   std::set<Rank> ranks;
   const comm::HeldUp found = held_up(report);
-  for (const comm::FlightFinding& finding : found.calls)
+  for (const comm::FlightFinding& finding : found.calls) {
+    using enum comm::FlightFinding::Kind;
     ranks.insert(finding.ranks.begin(), finding.ranks.end());
+    if (finding.kind == kStandsStill || finding.kind == kNoProgress)
+      ranks.insert(finding.waiting.begin(), finding.waiting.end());
+  }
   for (const comm::WaitFinding& finding : found.waits)
     ranks.insert(finding.ranks.begin(), finding.ranks.end());
   return ranks;
@@ -195,10 +200,10 @@ std::string to_text(const DebugReport& report, bool all_stacks) {
     text += fmt::format("  {}: step {}, {}; {}\n", who(worker), worker.step,
                         worker.phase.empty() ? "not begun" : worker.phase, last_deed(worker));
   }
-  const std::set<Rank> held_up_by = culprits(report);
+  const std::set<Rank> shown = shown_ranks(report);
   for (const DebugWorker& worker : report.workers) {
     if (!worker.dump || worker.dump->stacks.empty()) continue;
-    if (!all_stacks && !held_up_by.contains(worker.dump->record.rank)) continue;
+    if (!all_stacks && !shown.contains(worker.dump->record.rank)) continue;
     text += fmt::format("\nstacks of {}:\n{}", who(worker), worker.dump->stacks);
   }
   return text;

@@ -261,6 +261,27 @@ TEST(DebugReport, WhoDoesNotAnswerAMessageIsNamedWithWhatItDidLast) {
                   "1"));
 }
 
+// Frozen in the middle of it, while its heart beats.
+TEST(DebugReport, NamesWhoStandsStillInWhatAllAreInAndShowsTheStacksOfAll) {
+  const auto inside = [](std::vector<Rank> awaited) {
+    comm::FlightEntry one = entry(3, 1, 90);
+    one.waits_for = comm::Awaited{comm::Awaited::Over::kMemory, std::move(awaited)};
+    return one;
+  };
+  const auto report = make_debug_report({state(0, {inside({})}), state(1, {inside({Rank{0}})})},
+                                        WallTime{}, std::string(kAskedFor));
+  const auto read = debug_report_from_json(to_json(report));
+  ASSERT_TRUE(read) << read.error().message;
+  for (const DebugReport& one : {report, *read}) {
+    EXPECT_THAT(conclusions(one),
+                ElementsAre("all workers have been in all_reduce sum F32 [8] (gradients/0), #3 of "
+                            "generation 1 for 10.0 s, and the others wait for worker 0, which does "
+                            "not get on"));
+    EXPECT_THAT(to_text(one, false), HasSubstr("\nstacks of worker 0 "));
+    EXPECT_THAT(to_text(one, false), HasSubstr("\nstacks of worker 1 "));
+  }
+}
+
 TEST(DebugReport, TravelsThroughItsFile) {
   comm::FlightEntry of_part = entry(1, 1, 70);
   of_part.number.reset();

@@ -17,7 +17,8 @@ comm::FlightCall seen_at(TimePoint now, const comm::FlightEntry& entry) {
                         .age = std::max(now - entry.submitted, Duration::zero()),
                         .took = std::nullopt,
                         .failed = entry.error.has_value(),
-                        .waited = std::nullopt};
+                        .waited = std::nullopt,
+                        .waits_for = entry.waits_for};
   if (entry.ended) call.took = *entry.ended - entry.submitted;
   if (entry.awaited) call.waited = since(*entry.awaited);
   return call;

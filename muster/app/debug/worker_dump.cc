@@ -15,6 +15,31 @@ Duration duration_of(const json& value) {
   return std::chrono::duration_cast<Duration>(std::chrono::duration<double>(value.get<double>()));
 }
 
+constexpr std::string_view kOverConnections = "connections";
+
+json numbers_of(const std::vector<Rank>& ranks) {
+  json numbers = json::array();
+  for (const Rank rank : ranks) numbers.push_back(to_int(rank));
+  return numbers;
+}
+
+std::vector<Rank> ranks_of(const json& numbers) {
+  std::vector<Rank> ranks;
+  for (const json& number : numbers) ranks.push_back(Rank{number.get<std::int32_t>()});
+  return ranks;
+}
+
+json to_json(const comm::Awaited& awaited) {
+  const bool by_memory = awaited.over == comm::Awaited::Over::kMemory;
+  return {{"over", by_memory ? "memory" : kOverConnections}, {"ranks", numbers_of(awaited.ranks)}};
+}
+
+comm::Awaited awaited_of(const json& object) {
+  using enum comm::Awaited::Over;
+  return {object.at("over") == kOverConnections ? kConnections : kMemory,
+          ranks_of(object.at("ranks"))};
+}
+
 json to_json(const comm::FlightCall& call) {
   json object = {{"number", call.number},
                  {"op", call.op},
@@ -23,6 +48,7 @@ json to_json(const comm::FlightCall& call) {
                  {"failed", call.failed}};
   if (call.took) object["took"] = to_seconds(*call.took);
   if (call.waited) object["waited"] = to_seconds(*call.waited);
+  if (call.waits_for) object["waits_for"] = to_json(*call.waits_for);
   return object;
 }
 
@@ -48,9 +74,7 @@ json to_json(const std::vector<Value>& values) {
 }
 
 json to_json(const comm::FlightPart& part) {
-  json members = json::array();
-  for (const Rank rank : part.members) members.push_back(to_int(rank));
-  return {{"id", part.id}, {"members", std::move(members)}, {"calls", to_json(part.calls)}};
+  return {{"id", part.id}, {"members", numbers_of(part.members)}, {"calls", to_json(part.calls)}};
 }
 
 comm::FlightCall call_of(const json& object) {
@@ -60,9 +84,11 @@ comm::FlightCall call_of(const json& object) {
                         .age = duration_of(object.at("age")),
                         .took = std::nullopt,
                         .failed = object.at("failed"),
-                        .waited = std::nullopt};
+                        .waited = std::nullopt,
+                        .waits_for = std::nullopt};
   if (object.contains("took")) call.took = duration_of(object.at("took"));
   if (object.contains("waited")) call.waited = duration_of(object.at("waited"));
+  if (object.contains("waits_for")) call.waits_for = awaited_of(object.at("waits_for"));
   return call;
 }
 
@@ -75,9 +101,8 @@ comm::FlightMessage message_of(const json& object) {
 }
 
 comm::FlightPart part_of(const json& object) {
-  comm::FlightPart part{.id = object.at("id"), .members = {}, .calls = {}};
-  for (const json& rank : object.at("members"))
-    part.members.push_back(Rank{rank.get<std::int32_t>()});
+  comm::FlightPart part{
+      .id = object.at("id"), .members = ranks_of(object.at("members")), .calls = {}};
   for (const json& call : object.at("calls")) part.calls.push_back(call_of(call));
   return part;
 }

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -32,6 +33,8 @@ class Engine {
 
   // Runs a collective to its end. One at a time, in order of sequence, in any thread.
   virtual Status run(const Call& call) = 0;
+  // For whom run() waits now, or has waited when it failed. Any thread. None: it does not know.
+  virtual std::optional<Awaited> awaited() const { return std::nullopt; }
 
   // Messages between two ranks, on one other thread. try_send has read the tensor when it returns
   // true, which may take until `deadline`; false: no room now; its errors end the group.

@@ -73,6 +73,7 @@ class Queue final : public WorkRunner, public std::enable_shared_from_this<Queue
 
   void help(const WorkState& state) override;
   void hasten(const WorkState& state) override;
+  std::optional<Awaited> awaited(const WorkState& state) override;
   void run_collectives();
   void run_messages();
   // After fail(), with both threads ended: the engine goes once nobody runs a collective any more.
@@ -98,7 +99,7 @@ class Queue final : public WorkRunner, public std::enable_shared_from_this<Queue
   TimePoint earliest_deadline(const std::list<Submitted>& pending) const;
 
   const Group group_;
-  std::unique_ptr<Engine> engine_;
+  std::shared_ptr<Engine> engine_;  // also of who asks it something when it goes
   Clock& clock_;
   const RankNames names_;
   std::mutex mutex_;
@@ -107,7 +108,8 @@ class Queue final : public WorkRunner, public std::enable_shared_from_this<Queue
   std::deque<Submitted> collectives_;  // guarded by mutex_, as all below
   std::uint64_t begun_ = 0;            // collectives
   std::optional<std::thread::id> turn_;
-  bool urgent_ = false;            // somebody hopes for what is queued and does not run it
+  const WorkState* running_ = nullptr;  // what that one is at
+  bool urgent_ = false;                 // somebody hopes for what is queued and does not run it
   Duration nap_{};                 // of the engine's thread, which then looks again; 0: it sleeps
   std::list<Submitted> messages_;  // not yet seen by run_messages
   std::optional<Error> failure_;   // as it is told outside
@@ -171,6 +173,21 @@ void Queue::hasten(const WorkState& state) {
   if (state.ended() || collectives_.empty() || urgent_) return;
   urgent_ = true;
   if (!turn_) added_.notify_one();
+}
+
+// Of what is queued the engine knows nothing yet.
+std::optional<Awaited> Queue::awaited(const WorkState& state) {
+  Lock lock(mutex_);
+  const bool running = running_ == &state;
+  const bool queued = std::ranges::any_of(
+      collectives_, [&](const Submitted& each) { return each.state.get() == &state; });
+  const auto engine = running || queued ? engine_ : nullptr;
+  lock.unlock();
+  auto awaited = engine ? engine->awaited() : std::nullopt;
+  if (!awaited) return awaited;
+  if (!running) awaited->ranks.clear();
+  awaited->ranks = names_.outside(std::move(awaited->ranks));
+  return awaited;
 }
 
 void Queue::run_collectives() {
@@ -240,6 +257,7 @@ void Queue::run_next(Lock& lock) {
   const Submitted next = std::move(collectives_.front());
   collectives_.pop_front();
   const std::uint64_t sequence = ++begun_;
+  running_ = next.state.get();
   lock.unlock();
   Status outcome = guarded<Status>(next, [&] {
     return engine_->run({next.op, next.options, sequence, next.deadline});
@@ -251,6 +269,7 @@ void Queue::run_next(Lock& lock) {
   }
   next.state->finish(std::move(outcome));
   lock.lock();
+  running_ = nullptr;
 }
 
 void Queue::leave() {
@@ -266,8 +285,8 @@ void Queue::release_engine() {
   Lock lock(mutex_);
   left_.wait(lock, [&] { return !turn_ || turn_ == std::this_thread::get_id(); });
   if (turn_) return;
+  const auto engine = std::move(engine_);  // goes without the mutex
   lock.unlock();
-  engine_.reset();
 }
 
 // Whether nobody knows any more which message of its stream comes next: one was sent or taken in
@@ -379,9 +398,7 @@ class EngineCommunicator final : public Communicator {
   const Group& group() const noexcept override { return queue_->group(); }
 
   std::vector<Rank> members() const override {
-    std::vector<Rank> whole = Communicator::members();
-    for (Rank& member : whole) member = queue_->names().outside(member);
-    return whole;
+    return queue_->names().outside(Communicator::members());
   }
 
   Work submit(Op op, const OpOptions& options) override {
@@ -395,10 +412,7 @@ class EngineCommunicator final : public Communicator {
   Result<std::shared_ptr<Communicator>> split(int color, int key) override {
     const auto deadline = Deadline::after(queue_->clock(), kSplitTimeout);
     MUSTER_ASSIGN(const Division division, divide_group(*this, color, key));
-    std::vector<Rank> in_whole;
-    in_whole.reserve(division.members.size());
-    for (const Rank member : division.members) in_whole.push_back(queue_->names().outside(member));
-    const RankNames names(std::move(in_whole));
+    const RankNames names(queue_->names().outside(division.members));
     MUSTER_ASSIGN(auto engine, split_engine(division, color, names, deadline));
     auto part = std::make_shared<EngineCommunicator>(division.part, std::move(engine),
                                                      queue_->clock(), names);

@@ -4,9 +4,12 @@
 #include <gtest/gtest.h>
 
 #include <functional>
+#include <future>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "muster/comm/engine/errors.h"
@@ -29,6 +32,7 @@ struct Acting {
   std::function<Result<bool>()> send = [] { return true; };
   std::function<Result<bool>()> recv = [] { return false; };
   bool has_part = false;  // of what it receives
+  std::vector<Rank> awaited = {};
 };
 
 class ActingEngine final : public Engine {
@@ -39,6 +43,9 @@ class ActingEngine final : public Engine {
   Result<bool> try_send(const Send&, Deadline) override { return acting_.send(); }
   Result<bool> try_recv(const Recv&) override { return acting_.recv(); }
   bool has_part(const Recv&) const override { return acting_.has_part; }
+  std::optional<Awaited> awaited() const override {
+    return Awaited{Awaited::Over::kMemory, acting_.awaited};
+  }
   std::uint32_t activity() const noexcept override { return inbox_.activity(); }
   void await_activity(std::uint32_t seen, TimePoint until) override {
     inbox_.await_activity(seen, until);
@@ -177,6 +184,36 @@ TEST(EngineCommunicator, AnErrorOfSplitNamesRanksOfTheGroupThatWasSplit) {
   EXPECT_THAT(part.error().message,
               HasSubstr("rank 1 has no memory (ranks 0, 1 of this part of the group are 1, 2 of "
                         "the whole)"));
+}
+
+// Of the operation that runs the engine knows for whom it waits; the next one has not begun.
+TEST(EngineCommunicator, SaysForWhomTheOperationWaitsThatRuns) {
+  std::promise<void> begun;
+  std::promise<void> end;
+  const auto run = [&, first = true](const Call&) mutable -> Status {
+    if (!std::exchange(first, false)) return ok();
+    begun.set_value();
+    end.get_future().wait();
+    return fail(ErrorCode::kTimeout, "rank 2 did not come", Rank{2});
+  };
+  const auto world = communicator_of({.run = run, .awaited = {Rank{2}}});
+  const Work running = world->submit(Barrier{}, {});
+  const Work queued = world->submit(Barrier{}, {});
+  const Work message = world->submit(recv_from_0(), for_loss());
+  std::promise<std::optional<Awaited>> as_it_failed;
+  running.note_done([&](const Status&) { as_it_failed.set_value(running.awaited()); });
+  std::thread waiter([&] { EXPECT_FALSE(running.wait()); });
+  begun.get_future().wait();
+  const Awaited rank_2{Awaited::Over::kMemory, {Rank{2}}};
+  EXPECT_EQ(running.awaited(), rank_2);
+  EXPECT_EQ(queued.awaited(), (Awaited{Awaited::Over::kMemory, {}}));
+  EXPECT_FALSE(message.awaited());
+  end.set_value();
+  waiter.join();
+  EXPECT_EQ(as_it_failed.get_future().get(), rank_2);
+  EXPECT_FALSE(queued.wait());
+  EXPECT_FALSE(queued.awaited());
+  EXPECT_FALSE(Work::ended(ok()).awaited());
 }
 
 TEST(TimeoutError, NamesOnlyRanksThatAreKnown) {

@@ -92,9 +92,11 @@ Status Inbox::take(Rank from, MessageId id, std::span<std::byte> into, Deadline 
   for (;;) {
     MUSTER_ASSIGN(const auto message, find(from, id));
     if (message) {
+      awaited_.reset();
       lock.unlock();
       return copy_out(from, message->bytes, into);
     }
+    awaited_ = Key{from, id};
     if (deadline.passed(clock_)) return nothing_came(from);
     clock_.wait_until(lock, changed_, deadline.at());
   }
@@ -107,6 +109,12 @@ Result<bool> Inbox::try_take(Rank from, MessageId id, std::span<std::byte> into)
   if (!message) return false;
   MUSTER_TRY(copy_out(from, message->bytes, into));
   return true;
+}
+
+std::optional<Rank> Inbox::awaited() const {
+  const std::lock_guard lock(mutex_);
+  if (!awaited_ || messages_.contains(*awaited_)) return std::nullopt;
+  return std::get<Rank>(*awaited_);
 }
 
 std::uint32_t Inbox::activity() const noexcept {

@@ -50,6 +50,8 @@ class Inbox {
   // kInvalid where its length is not into.size().
   Status take(Rank from, MessageId id, std::span<std::byte> into, Deadline deadline);
   Result<bool> try_take(Rank from, MessageId id, std::span<std::byte> into);
+  // From whom the last take() has yet to get its message; none: it is here.
+  std::optional<Rank> awaited() const;
 
   std::uint32_t activity() const noexcept;
   void await_activity(std::uint32_t seen, TimePoint until);
@@ -70,6 +72,7 @@ class Inbox {
   std::map<Key, Message> messages_;  // guarded by mutex_, as all below
   std::vector<std::optional<Error>> closed_;
   std::optional<Error> failure_;
+  std::optional<Key> awaited_;  // of take(), until it has it
   std::uint32_t activity_ = 0;
 };
 

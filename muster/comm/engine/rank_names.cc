@@ -18,6 +18,11 @@ Rank RankNames::outside(Rank inside) const {
   return inside == kNoRank || place >= in_whole_.size() ? inside : in_whole_[place];
 }
 
+std::vector<Rank> RankNames::outside(std::vector<Rank> inside) const {
+  for (Rank& rank : inside) rank = outside(rank);
+  return inside;
+}
+
 Error RankNames::outside(Error why) const {
   why.message += legend(why.peer);
   why.peer = outside(why.peer);

@@ -17,6 +17,7 @@ class RankNames {
   explicit RankNames(std::vector<Rank> in_whole) : in_whole_(std::move(in_whole)) {}
 
   Rank outside(Rank inside) const;
+  std::vector<Rank> outside(std::vector<Rank> inside) const;
   // Its text goes on to count ranks in the part, and says who they are.
   Error outside(Error why) const;
   // kNoRank: of somebody who is not in the part.

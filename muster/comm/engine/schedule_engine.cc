@@ -262,6 +262,10 @@ class ScheduleEngine final : public Engine {
     return ok();
   }
 
+  std::optional<Awaited> awaited() const override {
+    return Awaited{Awaited::Over::kConnections, transport_->awaited()};
+  }
+
   Result<bool> try_send(const Send& send, Deadline deadline) override {
     std::uint32_t& number = sent_[{send.to, send.tag}];
     for (const auto piece : pieces(send.tensor.bytes))

@@ -79,6 +79,27 @@ TEST(ScheduleEngine, ReducesAndPassesOnASegmentBeforeTheNextArrives) {
   EXPECT_LT(segment, kBlock);
 }
 
+TEST(ScheduleEngine, KnowsFromWhomItHasYetToHear) {
+  constexpr std::uint64_t kSequence = 7;
+  auto owned = std::make_unique<ScriptedTransport>();
+  ScriptedTransport& transport = *owned;
+  transport.posted = [](Rank, MessageId, std::span<const std::byte>) {};
+  const auto engine =
+      create_schedule_engine(kFirstOfThree, std::move(owned), default_costs(Wire::kTcp));
+  const auto awaits = [&](std::vector<Rank> ranks) {
+    return engine->awaited() == Awaited{Awaited::Over::kConnections, std::move(ranks)};
+  };
+  EXPECT_TRUE(awaits({}));
+  std::vector<float> numbers(3, 1.0F);
+  const Op op = AllReduce{view_of(std::span(numbers))};
+  OpOptions options;
+  options.algorithm = Algorithm::kRing;
+  ASSERT_FALSE(engine->run({op, options, kSequence, Deadline(TimePoint{})}));
+  EXPECT_TRUE(awaits({Rank{2}}));
+  transport.inbox().deliver(Rank{2}, {kSequence, 0}, std::vector<std::byte>(sizeof(float)));
+  EXPECT_TRUE(awaits({})) << "it is here, and has yet to be taken";
+}
+
 void expect_all_reduced(const Topology& topology, const Method& method) {
   constexpr std::size_t kMany = 600 * 1000;  // a block of a quarter takes several messages
   constexpr std::size_t kCycle = 1000;

@@ -38,6 +38,11 @@ class Transport {
   virtual void announce() = 0;
   // Who has not reached it? May ask around for a moment.
   virtual std::vector<Rank> missing(std::uint64_t sequence) = 0;
+  // For whom its collective waits now, or has waited when it failed. Any thread.
+  virtual std::vector<Rank> awaited() {
+    const auto from = inbox().awaited();
+    return from ? std::vector{*from} : std::vector<Rank>();
+  }
 
   virtual void fail(const Error& why) noexcept = 0;  // ends all takes here and at the peers
   virtual void stop(const Error& why) noexcept = 0;  // ends all takes here; I am leaving

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <utility>
 
 #include "muster/base/units.h"
@@ -41,6 +42,24 @@ FlightFinding waiting_in(const Records& records, std::uint64_t number) {
     if (call == nullptr || !is_unfinished(*call)) continue;
     if (finding.waiting.empty() || call->age > finding.call.age) finding.call = *call;
     finding.waiting.push_back(record->rank);
+  }
+  return finding;
+}
+
+// Since the last one came to it all have been there: until then it was that one who was waited for.
+std::optional<FlightFinding> all_in(const Records& records, std::uint64_t number) {
+  std::map<Rank, const FlightCall*> calls;
+  for (const FlightRecord* record : records) calls.emplace(record->rank, find(*record, number));
+  InsideOf inside = look_inside(calls);
+  if (inside.gets_on) return std::nullopt;
+  FlightFinding finding{.kind = inside.ranks.empty() ? FlightFinding::Kind::kNoProgress
+                                                     : FlightFinding::Kind::kStandsStill,
+                        .call = *calls.begin()->second,
+                        .ranks = std::move(inside.ranks),
+                        .of_connections = inside.of_connections};
+  for (const auto& [rank, call] : calls) {
+    finding.waiting.push_back(rank);
+    if (call->age < finding.call.age) finding.call = *call;
   }
   return finding;
 }
@@ -101,11 +120,35 @@ std::vector<FlightFinding> analyse(const std::vector<FlightRecord>& records) {
   if (finding.ranks.empty()) {
     if (finding.waiting.size() < newest.size()) return findings;  // it is on its way
     finding.ranks = silent_ranks(newest);
-    finding.kind =
-        finding.ranks.empty() ? FlightFinding::Kind::kNoProgress : FlightFinding::Kind::kSilent;
+    finding.kind = FlightFinding::Kind::kSilent;
+    if (finding.ranks.empty()) {
+      if (auto inside = all_in(newest, number)) findings.push_back(std::move(*inside));
+      return findings;
+    }
   }
   findings.push_back(std::move(finding));
   return findings;
+}
+
+// Of whom nothing is known as it waits for nobody: the others may know that they wait for it.
+InsideOf look_inside(const std::map<Rank, const FlightCall*>& calls) {
+  InsideOf inside;
+  std::set<Rank> awaited;
+  std::size_t known = 0;
+  for (const auto& [rank, call] : calls) {
+    if (!call->waits_for) continue;
+    ++known;
+    awaited.insert(call->waits_for->ranks.begin(), call->waits_for->ranks.end());
+    inside.of_connections = call->waits_for->over == Awaited::Over::kConnections;
+  }
+  for (const auto& [rank, call] : calls)
+    if (call->waits_for ? call->waits_for->ranks.empty() : awaited.contains(rank))
+      inside.ranks.push_back(rank);
+  const bool all_wait = known == calls.size() && inside.ranks.empty();
+  inside.gets_on = all_wait && !inside.of_connections;
+  inside.of_connections = inside.of_connections && all_wait;
+  if (inside.ranks.size() == calls.size()) inside.ranks.clear();
+  return inside;
 }
 
 RankWording::RankWording(std::string_view word, std::map<Rank, std::int32_t> numbers)
@@ -129,6 +172,10 @@ std::string describe(const FlightCall& call) {
                      call.label.empty() ? "" : fmt::format(" ({})", call.label), call.number);
 }
 
+std::string_view reason_of_none(bool of_connections) {
+  return of_connections ? "the connections between them carry nothing" : "none of them gets on";
+}
+
 std::string describe(const FlightFinding& finding, Generation generation,
                      const RankWording& names) {
   const FlightCall& call = finding.call;
@@ -145,9 +192,13 @@ std::string describe(const FlightFinding& finding, Generation generation,
       return fmt::format(
           "{} called {} where {} called {}: {} must call the same operations in the same order",
           names.list(finding.waiting), what, names.list(finding.ranks), finding.other, names.all());
+    case FlightFinding::Kind::kStandsStill:
+      return fmt::format(
+          "{} have been in {} for {}, and the others wait for {}, which {} not get on", names.all(),
+          what, time, names.list(finding.ranks), finding.ranks.size() == 1 ? "does" : "do");
     case FlightFinding::Kind::kNoProgress:
-      return fmt::format("{} have been in {} for {}: the connections between them carry nothing",
-                         names.all(), what, time);
+      return fmt::format("{} have been in {} for {}: {}", names.all(), what, time,
+                         reason_of_none(finding.of_connections));
     case FlightFinding::Kind::kMissed:
       break;
   }

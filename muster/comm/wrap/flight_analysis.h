@@ -11,6 +11,7 @@
 
 #include "muster/base/clock.h"
 #include "muster/base/ids.h"
+#include "muster/comm/awaited.h"
 
 namespace muster::comm {
 
@@ -22,7 +23,8 @@ struct FlightCall {
   Duration age{};                     // since it was called
   std::optional<Duration> took = {};  // none: in flight
   bool failed = false;
-  std::optional<Duration> waited = {};  // how long a thread has blocked for it, or did
+  std::optional<Duration> waited = {};    // how long a thread has blocked for it, or did
+  std::optional<Awaited> waits_for = {};  // as FlightEntry's
   friend bool operator==(const FlightCall&, const FlightCall&) = default;
 };
 
@@ -65,6 +67,15 @@ bool is_unfinished(const FlightCall& call);
 // It is, and a thread blocks for it.
 bool is_awaited(const FlightCall& call);
 
+// Who holds up a collective that all of its ranks are in.
+struct InsideOf {
+  std::vector<Rank> ranks = {};  // the others wait for these; none: nobody can be named
+  bool gets_on = false;          // what was seen of it at different times does not fit together
+  bool of_connections = false;   // each waits for another one, and nothing comes
+};
+// `calls`: that collective as each of its ranks has it.
+InsideOf look_inside(const std::map<Rank, const FlightCall*>& calls);
+
 // Those of the newest generation among `records`, by rank.
 std::vector<const FlightRecord*> newest_records(const std::vector<FlightRecord>& records);
 
@@ -87,22 +98,27 @@ class RankWording {
 
 struct FlightFinding {
   enum class Kind : std::uint8_t {
-    kMissed,     // `ranks` have not called what the others wait in
-    kSilent,     // of `ranks` there is no record, and all the others wait
-    kDiffers,    // `ranks` called something else than the lowest rank
-    kNoProgress  // all are in it: it is the way between them that does not get on
+    kMissed,       // `ranks` have not called what the others wait in
+    kSilent,       // of `ranks` there is no record, and all the others wait
+    kDiffers,      // `ranks` called something else than the lowest rank
+    kStandsStill,  // all are in it, and wait for `ranks`
+    kNoProgress    // all are in it, and nobody can be named
   };
   Kind kind = Kind::kMissed;
-  FlightCall call = {};  // of one who waits, the longest
+  FlightCall call = {};  // of one who waits, the longest; where all are in it, the shortest
   std::vector<Rank> ranks = {};
   std::vector<Rank> waiting = {};  // in it
   std::string other = {};          // kDiffers: what ranks.front() called
+  bool of_connections = false;     // kNoProgress: they carry nothing
 };
 
 // Of the newest generation among `records`, at most one finding of a kind: what blocks first. An
 // operation that failed counts as one that is waited in: a record may be taken after the end.
 // Collectives of the whole group alone; who waits for whom besides: wait_graph.h.
 std::vector<FlightFinding> analyse(const std::vector<FlightRecord>& records);
+
+// Why nobody in a collective gets on where nobody can be named.
+std::string_view reason_of_none(bool of_connections);
 
 // "ranks 0, 1 have waited 12 s in all_reduce sum F32 [1000] (gradients/0), #120 of generation 2,
 // which rank 2 has not called"

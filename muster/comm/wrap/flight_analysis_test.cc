@@ -76,10 +76,55 @@ TEST(FlightAnalysis, AnotherCallIsShownBesideTheFirst) {
   EXPECT_THAT(findings[0].waiting, ElementsAre(Rank{0}));
 }
 
-TEST(FlightAnalysis, AllInOneMeansTheWayBetweenThem) {
-  const auto findings = analyse({record(0, {waiting(2)}), record(1, {waiting(2)})});
-  ASSERT_THAT(findings, SizeIs(1));
-  EXPECT_EQ(findings[0].kind, FlightFinding::Kind::kNoProgress);
+constexpr auto kMemory = Awaited::Over::kMemory;
+constexpr auto kConnections = Awaited::Over::kConnections;
+
+FlightCall waiting_for(std::vector<Rank> ranks, Awaited::Over over = kMemory, int since = 12) {
+  FlightCall call = waiting(2, since);
+  call.waits_for = Awaited{over, std::move(ranks)};
+  return call;
+}
+
+// What is said of ranks that are all in the second call.
+std::string of_all_in(const std::vector<FlightCall>& calls) {
+  std::vector<FlightRecord> records;
+  for (const FlightCall& call : calls)
+    records.push_back(record(static_cast<std::int32_t>(records.size()), {done(1), call}, 2,
+                             static_cast<std::int32_t>(calls.size())));
+  const auto findings = analyse(records);
+  EXPECT_LE(findings.size(), 1U);
+  return findings.empty() ? "" : describe(findings[0], Generation{2});
+}
+
+const std::string kAllIn =
+    "all ranks have been in all_reduce sum F32 [8] (gradients/0), #2 of generation 2 for ";
+
+TEST(FlightAnalysis, WhereAllAreInOneItIsSaidForWhomTheyWait) {
+  // Since the last of them came to it.
+  EXPECT_EQ(of_all_in({waiting_for({}, kMemory, 12), waiting_for({Rank{0}}, kMemory, 14),
+                       waiting_for({Rank{0}}, kMemory, 9)}),
+            kAllIn + "9.0 s, and the others wait for rank 0, which does not get on");
+  EXPECT_EQ(of_all_in({waiting_for({Rank{1}, Rank{2}}), waiting_for({}), waiting_for({})}),
+            kAllIn + "12.0 s, and the others wait for ranks 1, 2, which do not get on");
+  // Of a chain its end.
+  EXPECT_EQ(of_all_in({waiting_for({Rank{1}}, kConnections), waiting_for({Rank{2}}, kConnections),
+                       waiting_for({}, kConnections)}),
+            kAllIn + "12.0 s, and the others wait for rank 2, which does not get on");
+  // Of whom nothing is known, the others know that it is waited for.
+  EXPECT_EQ(of_all_in({waiting_for({Rank{1}}), waiting(2)}),
+            kAllIn + "12.0 s, and the others wait for rank 1, which does not get on");
+}
+
+TEST(FlightAnalysis, WhereAllAreInOneAndNobodyCanBeNamedItIsSaidWhy) {
+  EXPECT_EQ(of_all_in({waiting_for({Rank{1}}, kConnections), waiting_for({Rank{0}}, kConnections)}),
+            kAllIn + "12.0 s: the connections between them carry nothing");
+  EXPECT_EQ(of_all_in({waiting(2), waiting(2)}), kAllIn + "12.0 s: none of them gets on");
+  EXPECT_EQ(of_all_in({waiting_for({}), waiting_for({})}), kAllIn + "12.0 s: none of them gets on");
+}
+
+// In memory somebody is always furthest behind: between the two records they have got on.
+TEST(FlightAnalysis, WhatIsSeenAtDifferentTimesBlamesNobody) {
+  EXPECT_EQ(of_all_in({waiting_for({Rank{1}}), waiting_for({Rank{0}})}), "");
 }
 
 TEST(FlightAnalysis, WhoGivesNoAnswerIsNamedWhereAllOthersWait) {

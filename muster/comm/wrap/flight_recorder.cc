@@ -31,9 +31,14 @@ std::uint64_t FlightRecorder::begin(FlightEntry entry) {
     ring_.push_back(std::move(entry));
   else
     ring_[sequence % capacity_] = std::move(entry);
-  in_flight_.insert(sequence);
+  in_flight_.emplace(sequence, std::nullopt);
   tell_oldest();
   return sequence;
+}
+
+void FlightRecorder::holds(std::uint64_t sequence, Work work) {
+  const std::lock_guard lock(mutex_);
+  in_flight_[sequence] = std::move(work);
 }
 
 void FlightRecorder::awaits(std::uint64_t sequence, TimePoint at) {
@@ -59,7 +64,17 @@ std::vector<RunningPass> FlightRecorder::passes() const {
   return passes;
 }
 
+// Without the mutex: an operation has locks of its own.
+std::optional<Awaited> FlightRecorder::waits_for(std::uint64_t sequence) const {
+  std::unique_lock lock(mutex_);
+  const auto found = in_flight_.find(sequence);
+  const auto work = found == in_flight_.end() ? std::nullopt : found->second;
+  lock.unlock();
+  return work ? work->awaited() : std::nullopt;
+}
+
 void FlightRecorder::end(std::uint64_t sequence, TimePoint at, const Status& outcome) {
+  auto waited_for = outcome ? std::nullopt : waits_for(sequence);
   const std::lock_guard lock(mutex_);
   in_flight_.erase(sequence);
   tell_oldest();
@@ -67,6 +82,7 @@ void FlightRecorder::end(std::uint64_t sequence, TimePoint at, const Status& out
   if (entry.sequence != sequence) return;  // overwritten by newer operations
   entry.ended = at;
   if (!outcome) entry.error = outcome.error();
+  entry.waits_for = std::move(waited_for);
   if (on_end_) on_end_(entry);
 }
 
@@ -82,7 +98,7 @@ void FlightRecorder::on_end(std::function<void(const FlightEntry&)> tell) {
 
 // Under mutex_.
 void FlightRecorder::tell_oldest() {
-  const auto oldest = in_flight_.empty() ? std::nullopt : std::optional(*in_flight_.begin());
+  const auto oldest = in_flight_.empty() ? std::nullopt : std::optional(in_flight_.begin()->first);
   if (oldest == std::exchange(told_, oldest) || !on_change_) return;
   if (!oldest) return on_change_("");
   const FlightEntry& entry = ring_[*oldest % capacity_];
@@ -90,9 +106,12 @@ void FlightRecorder::tell_oldest() {
 }
 
 std::vector<FlightEntry> FlightRecorder::entries() const {
-  const std::lock_guard lock(mutex_);
+  std::unique_lock lock(mutex_);
   std::vector<FlightEntry> all;
   for (std::uint64_t s = next_ - ring_.size(); s < next_; ++s) all.push_back(ring_[s % capacity_]);
+  lock.unlock();
+  for (FlightEntry& entry : all)
+    if (!entry.ended) entry.waits_for = waits_for(entry.sequence);
   return all;
 }
 

@@ -9,7 +9,6 @@
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <set>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -18,6 +17,7 @@
 #include "muster/base/clock.h"
 #include "muster/base/ids.h"
 #include "muster/base/result.h"
+#include "muster/comm/work.h"
 
 namespace muster::comm {
 
@@ -53,6 +53,8 @@ struct FlightEntry {
   std::thread::id awaited_by = {};        // the first one that did
   std::optional<TimePoint> ended = {};
   std::optional<Error> error = {};
+  // Of a collective under way, when the entry was asked for; of one that failed, then.
+  std::optional<Awaited> waits_for = {};
 };
 
 // What a lane computes, "forward of slice 3".
@@ -70,7 +72,8 @@ class FlightRecorder {
   std::vector<FlightEntry> entries() const;  // oldest first
   std::string report(Clock& clock) const;    // one line an operation, those in flight marked
 
-  std::uint64_t begin(FlightEntry entry);  // gives it its sequence number
+  std::uint64_t begin(FlightEntry entry);         // gives it its sequence number
+  void holds(std::uint64_t sequence, Work work);  // before it ends: its handle
   // The calling thread blocks until it has ended.
   void awaits(std::uint64_t sequence, TimePoint at);
   void end(std::uint64_t sequence, TimePoint at, const Status& outcome);
@@ -87,15 +90,16 @@ class FlightRecorder {
 
  private:
   void tell_oldest();
+  std::optional<Awaited> waits_for(std::uint64_t sequence) const;
   const std::size_t capacity_;
   mutable std::mutex mutex_;
-  std::vector<FlightEntry> ring_;                    // entry s at s % capacity_; guarded by mutex_
-  std::uint64_t next_ = 0;                           // guarded by mutex_
-  std::set<std::uint64_t> in_flight_;                // guarded by mutex_
-  std::map<std::int32_t, RunningPass> passes_;       // by lane; guarded by mutex_
-  std::optional<std::uint64_t> told_;                // the oldest of them; guarded by mutex_
-  std::function<void(std::string_view)> on_change_;  // guarded by mutex_
-  std::function<void(const FlightEntry&)> on_end_;   // guarded by mutex_
+  std::vector<FlightEntry> ring_;  // entry s at s % capacity_; guarded by mutex_
+  std::uint64_t next_ = 0;         // guarded by mutex_
+  std::map<std::uint64_t, std::optional<Work>> in_flight_;  // guarded by mutex_
+  std::map<std::int32_t, RunningPass> passes_;              // by lane; guarded by mutex_
+  std::optional<std::uint64_t> told_;                       // the oldest of them; guarded by mutex_
+  std::function<void(std::string_view)> on_change_;         // guarded by mutex_
+  std::function<void(const FlightEntry&)> on_end_;          // guarded by mutex_
 };
 
 }  // namespace muster::comm

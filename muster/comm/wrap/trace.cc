@@ -50,6 +50,7 @@ class TracingCommunicator final : public Forward {
     entry.submitted = clock_.now();
     const std::uint64_t sequence = recorder_->begin(std::move(entry));
     Work work = inner().submit(std::move(op), options);
+    recorder_->holds(sequence, work);
     work.note_done([recorder = recorder_, sequence, &clock = clock_](const Status& outcome) {
       recorder->end(sequence, clock.now(), outcome);
     });

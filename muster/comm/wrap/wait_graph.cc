@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <optional>
 #include <set>
 #include <utility>
@@ -19,8 +20,14 @@ struct RankNode {
   const FlightRecord* record = nullptr;  // none: it does not answer
   std::vector<Wait> waits = {};
   std::vector<Wait> not_arrived = {};  // waits whose other end has done its part
-  std::vector<std::pair<const FlightPart*, const FlightCall*>> all_in = {};
-  bool gets_on = false;  // what it waits for has come by now, or is on its way
+  struct AllIn {
+    const FlightPart* part;
+    const FlightCall* call;
+    bool of_connections;
+  };
+  std::vector<AllIn> all_in = {};
+  bool gets_on = false;        // what it waits for has come by now, or is on its way
+  std::string stands_in = {};  // of a collective that all are in, and where others wait for it
 
   bool waits_for_nobody() const {
     return waits.empty() && not_arrived.empty() && all_in.empty() && !gets_on;
@@ -69,6 +76,8 @@ class WaitGraph {
  private:
   void find_waits(Rank rank);
   void wait_in(Rank rank, const FlightPart* part, const FlightCall& call);
+  void wait_inside(Rank rank, const FlightPart& part,
+                   const std::map<Rank, const FlightCall*>& calls);
   void wait_for(Rank rank, const FlightMessage& message);
   void link();
 
@@ -118,6 +127,7 @@ void WaitGraph::wait_in(Rank rank, const FlightPart* part, const FlightCall& cal
   RankNode& node = nodes_[node_of(rank)];
   bool missing = false;
   bool over = false;
+  std::map<Rank, const FlightCall*> calls_of_all{{rank, &call}};
   for (std::size_t other = 0; other < nodes_.size(); ++other) {
     const Rank member = rank_of_node(other);
     if (member == rank || (part != nullptr && !std::ranges::count(part->members, member))) continue;
@@ -130,12 +140,31 @@ void WaitGraph::wait_in(Rank rank, const FlightPart* part, const FlightCall& cal
     }
     const FlightCall* theirs = call_at(*calls, call.number);
     over = over || theirs == nullptr || !is_unfinished(*theirs);
+    calls_of_all.emplace(member, theirs);
   }
   if (missing) return;
   if (over || part == nullptr)
     node.gets_on = true;  // of the whole group analyse() tells
   else
-    node.all_in.emplace_back(part, &call);
+    wait_inside(rank, *part, calls_of_all);
+}
+
+// All of the part are in it.
+void WaitGraph::wait_inside(Rank rank, const FlightPart& part,
+                            const std::map<Rank, const FlightCall*>& calls) {
+  RankNode& node = nodes_[node_of(rank)];
+  const FlightCall& call = *calls.at(rank);
+  const InsideOf inside = look_inside(calls);
+  if (inside.gets_on) {
+    node.gets_on = true;
+  } else if (inside.ranks.empty()) {
+    node.all_in.push_back({&part, &call, inside.of_connections});
+  } else if (std::ranges::count(inside.ranks, rank) > 0) {
+    node.stands_in = describe(call);
+  } else {
+    for (const Rank other : inside.ranks)
+      node.waits.push_back({rank, other, Wait::Kind::kCollective, false, call});
+  }
 }
 
 void WaitGraph::wait_for(Rank rank, const FlightMessage& message) {
@@ -239,9 +268,10 @@ void WaitGraph::add_deadlocks(std::vector<WaitFinding>& findings) const {
 void WaitGraph::add_all_in(std::vector<WaitFinding>& findings) const {
   std::set<std::pair<std::string, std::vector<Rank>>> told;
   for (std::size_t rank = 0; rank < nodes_.size(); ++rank) {
-    for (const auto& [part, call] : nodes_[rank].all_in) {
+    for (const auto& [part, call, of_connections] : nodes_[rank].all_in) {
       if (!told.emplace(part->id, part->members).second) continue;
       WaitFinding found{.kind = WaitFinding::Kind::kAllIn, .ranks = part->members};
+      found.state = reason_of_none(of_connections);
       std::ranges::sort(found.ranks);
       found.cycle.push_back(
           {rank_of_node(rank), found.ranks.back(), Wait::Kind::kCollective, false, *call});
@@ -304,11 +334,14 @@ void WaitGraph::add_culprits(std::vector<WaitFinding>& findings) const {
   for (std::size_t rank = 0; rank < nodes_.size(); ++rank) {
     if (incoming_[rank].empty() || !nodes_[rank].waits_for_nobody()) continue;
     const FlightRecord* record = nodes_[rank].record;
+    const std::string& stands_in = nodes_[rank].stands_in;
     using enum WaitFinding::Kind;
     findings.push_back({.kind = record == nullptr ? kSilent : kCulprit,
                         .ranks = {rank_of_node(rank)},
                         .waits = leading_to({rank_of_node(rank)}),
-                        .state = state_of(record)});
+                        .state = stands_in.empty()
+                                     ? state_of(record)
+                                     : fmt::format("is in {} and does not get on", stands_in)});
   }
 }
 

@@ -37,7 +37,8 @@ struct WaitFinding {
   std::vector<Rank> ranks = {};
   std::vector<Wait> cycle = {};
   std::vector<Wait> waits = {};  // that lead to `ranks`: one of each rank, the nearest first
-  std::string state = {};        // of ranks.front(): "has been in forward of slice 3 for 12.0 s"
+  // Of ranks.front(): "has been in forward of slice 3 for 12.0 s"; kAllIn: why none gets on.
+  std::string state = {};
 };
 
 // Of the newest generation among `records`: by whom or what everybody who waits is held up.

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <optional>
 #include <utility>
 
 namespace muster::comm {
@@ -59,9 +60,13 @@ struct OfRank {
     record.calls.push_back(call);
     return *this;
   }
-  OfRank& calls_in_part(std::vector<Rank> members, std::uint64_t number) {
-    FlightCall call{
-        .number = number, .op = "all_reduce", .age = seconds(12), .waited = seconds(12)};
+  OfRank& calls_in_part(std::vector<Rank> members, std::uint64_t number,
+                        std::optional<Awaited> waits_for = {}) {
+    FlightCall call{.number = number,
+                    .op = "all_reduce",
+                    .age = seconds(12),
+                    .waited = seconds(12),
+                    .waits_for = std::move(waits_for)};
     record.parts.push_back({.id = "/1", .members = std::move(members), .calls = {call}});
     return *this;
   }
@@ -216,9 +221,27 @@ TEST(WaitGraph, CollectivesOfAPartAreWaitedInForItsMembers) {
                           "rank 1 (all_reduce, #3), which does not answer"));  // another part's
   EXPECT_THAT(lines_of({of_rank(0).calls_in_part(pair, 3), of_rank(1).receives(2, 1),
                         of_rank(2).calls_in_part(pair, 3)}),
-              ElementsAre("ranks 0, 2 have all been in all_reduce, #3 for 12.0 s: the connections "
-                          "between them carry nothing; rank 1 has waited 12.0 s for rank 2 "
-                          "(receive, activation)"));
+              ElementsAre("ranks 0, 2 have all been in all_reduce, #3 for 12.0 s: none of them "
+                          "gets on; rank 1 has waited 12.0 s for rank 2 (receive, activation)"));
+}
+
+TEST(WaitGraph, InsideACollectiveOfAPartTheWaitsGoToWhoDoesNotGetOn) {
+  using enum Awaited::Over;
+  const std::vector<Rank> pair{Rank{0}, Rank{2}};
+  EXPECT_THAT(
+      lines_of({of_rank(0).calls_in_part(pair, 3, Awaited{kMemory, {Rank{2}}}),
+                of_rank(1).receives(0, 1),
+                of_rank(2).calls_in_part(pair, 3, Awaited{kMemory, {}})}),
+      ElementsAre("rank 1 has waited 12.0 s for rank 0 (receive, activation), which waits for rank "
+                  "2 (all_reduce, #3), which is in all_reduce, #3 and does not get on"));
+  const auto both_wait = [&](Awaited::Over over) {
+    return lines_of({of_rank(0).calls_in_part(pair, 3, Awaited{over, {Rank{2}}}), of_rank(1),
+                     of_rank(2).calls_in_part(pair, 3, Awaited{over, {Rank{0}}})});
+  };
+  EXPECT_THAT(both_wait(kConnections), ElementsAre("ranks 0, 2 have all been in all_reduce, #3 for "
+                                                   "12.0 s: the connections between them carry "
+                                                   "nothing"));
+  EXPECT_THAT(both_wait(kMemory), IsEmpty());
 }
 
 TEST(WaitGraph, ManyChainsAreCounted) {

@@ -65,7 +65,7 @@ class Chains {
 
   // What is said of whoever waits for nobody is said once.
   std::string end() {
-    if (ended_ || finding_.state.empty()) return "";
+    if (ended_ || finding_.state.empty() || !finding_.cycle.empty()) return "";
     ended_ = true;
     return ", which " + finding_.state;
   }
@@ -82,8 +82,8 @@ std::string cycle_text(const WaitFinding& finding, const RankWording& names) {
   if (finding.cycle.empty()) return "";
   if (finding.kind == WaitFinding::Kind::kAllIn) {
     const Wait& wait = finding.cycle.front();
-    return fmt::format("{} have all been in {} for {}: the connections between them carry nothing",
-                       names.list(finding.ranks), describe(wait.call), waited_of(wait));
+    return fmt::format("{} have all been in {} for {}: {}", names.list(finding.ranks),
+                       describe(wait.call), waited_of(wait), finding.state);
   }
   std::string text = "deadlock: ";
   for (const Wait& wait : finding.cycle) {

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <optional>
 #include <thread>
 
 namespace muster::comm {
@@ -14,7 +15,7 @@ class FakeCommunicator final : public Communicator {
   const Group& group() const noexcept override { return group_; }
   Work submit(Op op, const OpOptions& options) override {
     submitted.emplace_back(describe(op), options);
-    states.push_back(std::make_shared<WorkState>());
+    states.push_back(std::make_shared<WorkState>(runner));
     return Work(states.back());
   }
   std::vector<Rank> members() const override { return ranks; }
@@ -28,6 +29,7 @@ class FakeCommunicator final : public Communicator {
 
   std::vector<std::pair<std::string, OpOptions>> submitted;
   std::vector<std::shared_ptr<WorkState>> states;
+  std::shared_ptr<WorkRunner> runner;  // of what is submitted
   std::vector<Rank> ranks;
   std::shared_ptr<FakeCommunicator> part;  // the last that has split off
 
@@ -175,6 +177,30 @@ TEST(FlightRecorder, KnowsForWhatAThreadBlocks) {
   EXPECT_EQ(entries[1].awaited_by, std::this_thread::get_id());
   EXPECT_FALSE(entries[2].awaited);
   EXPECT_FALSE(ahead.done());
+}
+
+struct AwaitsRank2 final : WorkRunner {
+  void help(const WorkState&) override {}
+  void hasten(const WorkState&) override {}
+  std::optional<Awaited> awaited(const WorkState&) override {
+    return Awaited{Awaited::Over::kMemory, {Rank{2}}};
+  }
+};
+
+TEST(FlightRecorder, KnowsForWhomAnOperationWaitsThatIsUnderWayOrFailed) {
+  const auto fake = std::make_shared<FakeCommunicator>();
+  fake->runner = std::make_shared<AwaitsRank2>();
+  const auto recorder = std::make_shared<FlightRecorder>();
+  const auto world = with_trace(fake, recorder);
+  for (int i = 0; i < 3; ++i) world->submit(Barrier{}, {});
+  fake->states[0]->finish(ok());
+  fake->states[1]->finish(fail(ErrorCode::kTimeout, "late"));
+  const auto entries = recorder->entries();
+  EXPECT_FALSE(entries[0].waits_for);
+  for (const std::size_t at : {1u, 2u}) {
+    ASSERT_TRUE(entries[at].waits_for) << at;
+    EXPECT_EQ(entries[at].waits_for->ranks, std::vector{Rank{2}}) << at;
+  }
 }
 
 TEST(FlightRecorder, KnowsWhatLanesCompute) {

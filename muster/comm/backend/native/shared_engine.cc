@@ -29,6 +29,10 @@ class SharedEngine final : public Engine {
     return timeout_error(call.op, call.options, group_->group(), missing);
   }
 
+  std::optional<Awaited> awaited() const override {
+    return Awaited{Awaited::Over::kMemory, group_->awaited()};
+  }
+
   Result<bool> try_send(const Send& send, Deadline) override { return messages_.try_send(send); }
   Result<bool> try_recv(const Recv& recv) override { return messages_.try_recv(recv); }
 

@@ -282,6 +282,22 @@ std::vector<Rank> SharedGroup::missing() const {
   return ranks;
 }
 
+// By their flags alone: phase_ is of whoever runs the collective.
+std::vector<Rank> SharedGroup::awaited() const {
+  const auto before = [](std::uint32_t a, std::uint32_t b) {
+    return static_cast<std::int32_t>(a - b) < 0;
+  };
+  const auto last = [&](Rank rank) {
+    const auto& flags = control(rank).flags;
+    return std::max(flags[0].meeting.load(), flags[1].meeting.load(), before);
+  };
+  const std::uint32_t mine = last(group_.rank);
+  std::vector<Rank> ranks;
+  for (std::int32_t rank = 0; rank < group_.size; ++rank)
+    if (before(last(Rank{rank}), mine)) ranks.push_back(Rank{rank});
+  return ranks;
+}
+
 std::optional<Error> SharedGroup::trouble() const {
   if (failed_) {
     const std::lock_guard lock(mutex_);

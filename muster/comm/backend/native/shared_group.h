@@ -123,6 +123,8 @@ class SharedGroup {
   // Whether ranks have to share cores, so that who waits is in the way of who is waited for.
   bool crowded() const noexcept { return crowded_; }
   std::vector<Rank> missing() const;  // at the last meeting
+  // For whom this rank waits: those that have not come as far as it has. Any thread.
+  std::vector<Rank> awaited() const;
 
   // What stops this rank: its own failure, another's, or a process that ended. Cheap.
   std::optional<Error> trouble() const;

@@ -162,6 +162,21 @@ std::int64_t times_slept() {
   return use.ru_nvcsw;
 }
 
+TEST(SharedGroup, KnowsForWhomARankWaits) {
+  const BothRanks ranks(system_clock());
+  const std::vector<Rank> nobody;
+  EXPECT_EQ(ranks.first->awaited(), nobody);
+  ASSERT_FALSE(ranks.first->meet(Deadline(TimePoint{})));
+  EXPECT_EQ(ranks.first->awaited(), std::vector{Rank{1}});
+  EXPECT_EQ(ranks.second->awaited(), nobody) << "it is waited for";
+  ASSERT_TRUE(ranks.second->meet(soon()));
+  EXPECT_EQ(ranks.first->awaited(), nobody);
+  ASSERT_FALSE(ranks.second->meet(Deadline(TimePoint{})));
+  EXPECT_EQ(ranks.second->awaited(), std::vector{Rank{0}});
+  EXPECT_EQ(create_shared_engine(ranks.second)->awaited(),
+            (Awaited{Awaited::Over::kMemory, {Rank{0}}}));
+}
+
 Error enough() { return fail(ErrorCode::kCancelled, "enough", Rank{1}); }
 
 // Whoever is about to sleep looks for the last time before that, and sees nothing yet.

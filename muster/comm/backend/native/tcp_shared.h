@@ -73,6 +73,7 @@ struct TcpShared : std::enable_shared_from_this<TcpShared> {
     std::size_t of_messages = 0;
   };
   std::vector<Leaving> leaving;  // by peer
+  std::optional<Rank> settling;  // whose bytes of collectives settle() waits for
   struct Answer {                // of a rank that this one connects to
     Rank rank;
     Result<std::shared_ptr<net::Connection>> made;

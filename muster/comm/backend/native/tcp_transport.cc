@@ -57,8 +57,9 @@ class TcpTransport final : public Transport {
   }
 
   Status settle(Deadline deadline) override {
-    return await_leaving(
-        deadline, [this] { return shared_->first_leaving(&TcpShared::Leaving::of_collectives); });
+    return await_leaving(deadline, [this] {
+      return shared_->settling = shared_->first_leaving(&TcpShared::Leaving::of_collectives);
+    });
   }
 
   Status settle_messages(Rank to, Deadline deadline) override {
@@ -94,6 +95,7 @@ class TcpTransport final : public Transport {
   }
 
   std::vector<Rank> missing(std::uint64_t sequence) override;
+  std::vector<Rank> awaited() override;
 
   void fail(const Error& why) noexcept override { shared_->fail(why); }
 
@@ -180,6 +182,14 @@ std::vector<Rank> TcpTransport::missing(std::uint64_t sequence) {
            !until.passed(shared_->clock))
       shared_->clock.wait_until(lock, shared_->changed, until.at());
   return shared_->furthest_behind(static_cast<std::uint32_t>(sequence));
+}
+
+std::vector<Rank> TcpTransport::awaited() {
+  if (auto ranks = Transport::awaited(); !ranks.empty()) return ranks;
+  const std::lock_guard lock(shared_->mutex);
+  if (!shared_->settling) return {};
+  const auto& leaving = shared_->leaving[static_cast<std::size_t>(to_int(*shared_->settling))];
+  return leaving.of_collectives > 0 ? std::vector{*shared_->settling} : std::vector<Rank>();
 }
 
 // How long a rank that is known to be there may take to connect: then the link is cut.

@@ -110,6 +110,23 @@ TEST(TcpTransport, WhoFailsAndGoesHasNamedTheCulprit) {
   }
 }
 
+TEST(TcpTransport, KnowsWhoTakesNothingOfACollective) {
+  ThreeOverTcp three;
+  ASSERT_TRUE(three.transports[0] && three.transports[1] && three.transports[2]);
+  Transport& sender = *three.transports[0];
+  std::promise<void> goes_on;
+  three.loops[1]->post([held = goes_on.get_future().share()] { held.wait(); });
+  const std::vector<std::byte> piece(std::size_t{4} << 20);
+  for (std::uint64_t number = 1; number <= 16; ++number)  // more than the system keeps for it
+    ASSERT_TRUE(sender.post(Rank{1}, {7, number}, piece));
+  EXPECT_TRUE(sender.awaited().empty()) << "it has yet to wait";
+  ASSERT_FALSE(sender.settle(Deadline(TimePoint{})));
+  EXPECT_EQ(sender.awaited(), std::vector{Rank{1}});
+  goes_on.set_value();
+  ASSERT_TRUE(sender.settle(long_after()));
+  EXPECT_TRUE(sender.awaited().empty());
+}
+
 // As a rank does that has more handshakes than it has time for.
 TEST(TcpTransport, WhoIsLetGoOfInAHandshakeComesAgain) {
   // So many times rank 0 lets go of rank 1, which has done its part of the handshake.
