@@ -1,6 +1,9 @@
 """`muster debug` names who holds the others up, in which operation on which tensor, since when, and where it is,
 while the job hangs and after it has failed; of a pipeline not who only waits for another one."""
+import ctypes
+import errno
 import json
+import os
 import pathlib
 import re
 import signal
@@ -136,6 +139,64 @@ def write_text_job(folder):
     return runs.write_job(folder, "gpt", steps=400, into=folder / "text")
 
 
+INSIDE = r"computing and reducing gradients, in all_reduce sum .* \(gradients/\d+\)$"  # and no pass beside
+STANDS_INSIDE = r"all workers have been in all_reduce sum .* \(gradients/\d+\), #\d+ of generation 1 for ([\d.]+) " \
+    r"(µs|ms|s), and the others wait for worker 1, which does not get on"
+
+
+def hangs_inside(muster, folder, transport):
+    """In the middle of a collective, which all have called: who does not get on is named, and where each is shown."""
+    name = f"inside-{transport}"
+    (folder / f"job-{name}").mkdir()
+    job = runs.write_job(folder, "mlp", steps=10**6, into=folder / f"job-{name}")
+    # So large that each worker sums a part for all.
+    process, run, victim, _, struck = hold(muster, folder, job, name, "hang-inside", *runs.settings(
+        "model.hidden_sizes=[256]", f"communication.transport={transport}", "training.lanes=1"), place=INSIDE)
+    text = debug_until(muster, run, f"^{STANDS_INSIDE}$", r"faulty::hang\(\)")
+    seconds_waited(f"^{STANDS_INSIDE}$", text, struck)
+    find(rf"^stacks of worker 1 \(rank 1, pid {victim} on {HOST}\):\n(.*\n)*  #\d+ +faulty::hang\(\) \+ ", text)
+    assert all(f"\nstacks of worker {worker} " in text for worker in range(3)), text
+    assert text.count("faulty::hang()") == 1 and "connections" not in text, text
+    status = subprocess.run([muster, "status", str(run)], capture_output=True, text=True, timeout=60).stdout
+    find(rf"^  late +{STANDS_INSIDE}$", status)
+    end(process)
+
+
+def hangs_in_memory(muster, folder, _):
+    hangs_inside(muster, folder, "shm")
+
+
+def hangs_over_connections(muster, folder, _):
+    hangs_inside(muster, folder, "tcp")
+
+
+def hold_thread(thread):
+    """As a debugger does, until this process ends; False: the system does not let it."""
+    seize, interrupt, any_thread = 0x4206, 0x4207, 0x40000000
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.ptrace.argtypes = [ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p]
+    libc.ptrace.restype = ctypes.c_long
+    if libc.ptrace(seize, thread, None, None) != 0:
+        assert ctypes.get_errno() == errno.EPERM, os.strerror(ctypes.get_errno())
+        return False
+    assert libc.ptrace(interrupt, thread, None, None) == 0, os.strerror(ctypes.get_errno())
+    os.waitpid(thread, any_thread)
+    return True
+
+
+def is_held(muster, folder, job):
+    """Its main thread alone, wherever it is, while its heart beats: it is named, and that it is held."""
+    process, run, victim, _, _ = hold(muster, folder, job, "held", "note")
+    if hold_thread(victim):
+        text = debug_until(muster, run, r", which worker 1 has not called$|wait for worker 1, which does not get on$",
+                           rf"^thread {victim} .*\n  it does not answer: it is held by a debugger, in ")
+        assert "connections" not in text and "does not answer\n" not in text, text
+        find(rf"^stacks of worker 1 \(rank 1, pid {victim} on {HOST}\):$", text)
+    else:
+        runs.leave_out("this system does not let a process hold another one's thread")
+    end(process)
+
+
 def stops(muster, folder, job):
     process, run, victim, where, struck = hold(muster, folder, job, "stops", "SIGSTOP")
     text = debug_until(muster, run, f"^{SILENT}$")
@@ -237,7 +298,8 @@ def main():
         runs.write_data(folder)
         muster = faulty.install(folder, arguments.muster, arguments.worker)
         job = runs.write_job(folder, "resnet", steps=200)
-        for scene in (hangs, hangs_with_shards, stops, fails, a_stage_stops, a_stage_hangs, the_last_stage_hangs, well):
+        for scene in (hangs, hangs_with_shards, hangs_in_memory, hangs_over_connections, is_held, stops, fails,
+                      a_stage_stops, a_stage_hangs, the_last_stage_hangs, well):
             scene(muster, folder, job)
             print(f"ok  {scene.__name__}", flush=True)
 

@@ -44,9 +44,10 @@
 #include "muster/base/random.h"
 #include "muster/base/split_log.h"
 #include "muster/cluster/whereabouts.h"
+#include "muster/comm/reduce.h"
 
 // Whose names others see: stacks do not show those of an anonymous namespace, and the linker puts
-// the last two in the place of the product's own (--wrap, see CMakeLists.txt).
+// the last three in the place of the product's own (--wrap, see CMakeLists.txt).
 namespace faulty {
 
 [[noreturn, gnu::noinline]] void hang();
@@ -55,6 +56,13 @@ void add_wrongly(muster::Checksum* sum, std::span<const std::byte> bytes) noexce
     asm("__wrap__ZN6muster8Checksum3addESt4spanIKSt4byteLm18446744073709551615EE");
 void add(muster::Checksum* sum, std::span<const std::byte> bytes) noexcept
     asm("__real__ZN6muster8Checksum3addESt4spanIKSt4byteLm18446744073709551615EE");
+
+void reduce(muster::DType dtype, muster::comm::Reduce how, muster::comm::Outputs to,
+            const std::byte* a, const std::byte* b, std::int64_t count) noexcept
+    asm("__wrap__ZN6muster4comm6reduceENS_5DTypeENS0_6ReduceENS0_7OutputsEPKSt4byteS6_l");
+void really_reduce(muster::DType dtype, muster::comm::Reduce how, muster::comm::Outputs to,
+                   const std::byte* a, const std::byte* b, std::int64_t count) noexcept
+    asm("__real__ZN6muster4comm6reduceENS_5DTypeENS0_6ReduceENS0_7OutputsEPKSt4byteS6_l");
 
 void begin_late(muster::RandomStream* stream, std::uint64_t seed, std::string_view purpose,
                 std::uint64_t a, std::uint64_t b) noexcept
@@ -88,6 +96,8 @@ std::atomic<bool> poisons_activation{false};
 std::atomic<bool> poisons_gradient{false};
 std::atomic<bool> flips_bit{false};
 std::atomic<bool> flips_sum{false};
+std::atomic<bool> hangs_inside{false};  // the next collective that no pass is beside
+std::atomic<bool> is_in_pass{false};
 std::atomic<int> late_samples{0};
 thread_local bool lacks_memory = false;     // for a tensor, in the pass that it is in
 thread_local bool hangs_in_kernel = false;  // the next one of that pass
@@ -170,6 +180,7 @@ const std::map<std::string, Act> kActs{
     {"bus", {read_beyond_the_end}},
     {"exit", {[] { std::_Exit(7); }}},
     {"hang", {faulty::hang}},
+    {"hang-inside", {[] { hangs_inside = true; }}},
     {"hang-kernel", {[] { hangs_in_kernel = true; }, true}},
     {"doze", {[] { ::sleep(1); }, true}},
     {"stall", {stall}},
@@ -227,6 +238,7 @@ bool begins_pass(const cluster::Progress& now) {
 
 void look(const cluster::Progress& now) {
   note_pass(now);
+  is_in_pass = now.operation.find(" of slice ") != std::string::npos;
   const bool begins = begins_pass(now);
   const std::string fault = text_of(fault_file());
   if (fault.empty()) return;
@@ -295,6 +307,13 @@ void faulty::add_wrongly(Checksum* sum, std::span<const std::byte> bytes) noexce
   if (bytes.size() > 256 && flips_sum.exchange(false))
     const_cast<std::byte&>(bytes[3]) ^= std::byte{0x20};
   add(sum, bytes);
+}
+
+// Beside a pass lanes add up what they have found themselves.
+void faulty::reduce(DType dtype, comm::Reduce how, comm::Outputs to, const std::byte* a,
+                    const std::byte* b, std::int64_t count) noexcept {
+  if (hangs_inside && !is_in_pass) hang();
+  really_reduce(dtype, how, to, a, b, count);
 }
 
 // Every sample that is loaded begins one for itself.
