@@ -79,8 +79,11 @@ void charge_for_loss(const Evidence& worker, std::vector<Charge>& charges) {
   }
   const bool silent = worker.lost->code == ErrorCode::kTimeout;
   if (worker.lost->code == ErrorCode::kUnavailable) {
-    charges.push_back(
-        {Strength::kSilent, worker.lost_at, worker.rank, "is out of others' reach", {}});
+    charges.push_back({Strength::kSilent,
+                       worker.lost_at,
+                       worker.rank,
+                       "lives, but does not answer the others",
+                       {}});
     return;
   }
   const auto reason = !silent           ? "lost its connection"

@@ -53,7 +53,7 @@ TEST(Culprit, WhoIsLeftOutAndEndsForItIsStillTheOneThatTheOthersCannotReach) {
   const auto verdict = judge(workers);
   ASSERT_TRUE(verdict);
   EXPECT_EQ(verdict->culprit, Rank{1});
-  EXPECT_EQ(verdict->reason, "is out of others' reach");
+  EXPECT_EQ(verdict->reason, "lives, but does not answer the others");
   EXPECT_FALSE(verdict->certain);
   EXPECT_TRUE(was_excluded(workers[1]));
 }

@@ -76,8 +76,8 @@ SURVIVED = {
     "abort": ("killed by SIGABRT", 0),
     "bus": ("killed by SIGBUS", 0),  # a file that is cut off under its reader
     "SIGSTOP": ("was silent for too long", SILENCE),
-    "hang": ("is out of others' reach", HANG),
-    "cut": ("is out of others' reach", CUT),
+    "hang": ("lives, but does not answer the others", HANG),
+    "cut": ("lives, but does not answer the others", CUT),
     "bit": ("held other bits than the others", 5),  # until they are compared
     "exit": ("exit status 7", 0),  # without a word, as of a library
     "memory": (r"reported an error \(.*memory.*\)", 0),

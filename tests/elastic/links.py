@@ -83,7 +83,7 @@ def cut_between_two(muster, folder, places):
     job.goes_on()  # without one of the two
     places[0].heal_to(places[1])
     output = job.stop()
-    assert "is out of others' reach" in output, output
+    assert "lives, but does not answer the others" in output, output
     assert job.hosts[1].wait() != 0
 
 

@@ -46,7 +46,7 @@ def main():
             runs.wait_for(lambda: any("stands after" in line for line in told()), "the loss")
         output = runs.stop(arguments.muster, process, folder, run)
         found = losses(output)
-        assert len(found) == 1 and re.search(r"worker 1 \(.*is out of others' reach", found[0]), output
+        assert len(found) == 1 and re.search(r"worker 1 \(.*lives, but does not answer the others", found[0]), output
         waited = [re.search(r"rank 1 did not answer within (.+?) in generation 1 ", path.read_text())
                   for path in run.glob("logs/rank-[02].log")]
         assert any(waited) and not any(one and one[1] == MOST for one in waited), "how long is not learnt"
