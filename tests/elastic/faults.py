@@ -1,12 +1,13 @@
-"""Fourteen kinds of fault at every place of a step, on the first, a middle and the last rank: each time the
+"""Fourteen kinds of fault at every place of a step, on the first, a middle and the last rank in turn: each time the
 right worker is named with its host, what happened to it, where it was and what became of the job; nothing waits
 past its deadline; nobody else is started anew; the weights stay the same; nothing is left behind.
 faulty_worker.cc makes the faults.
 
   SIGKILL, segfault, abort, bus, SIGSTOP, hang, exit   at every place
-  memory    forward and backward: elsewhere no tensor is made
-  NaN       forward and backward: elsewhere no kernel computes
-  cut       backward and all-reduce: elsewhere nothing is sent, so it would show in the next all-reduce
+  hang      also in the middle of an all-reduce, which all the others are in as well
+  memory    forward, backward and evaluation: elsewhere no tensor is made
+  NaN       forward and backward: elsewhere no kernel computes that the weights depend on
+  cut       backward, all-reduce and evaluation: elsewhere nothing is sent, so it would show in the next all-reduce
   bit       in the weights, at the update: wherever it flips, it shows when they are compared next
   disk      in the writer of checkpoints, on the first rank: nobody else writes; in the save under way or the next
   data      as the files are opened, before there is a step
@@ -21,6 +22,7 @@ import signal
 import sys
 import threading
 import time
+import zlib
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "resume"))
 import faulty
@@ -46,6 +48,8 @@ PLACES = {
     "backward": COMPUTING + r"backward of slice \d+$",
     # Before the first bucket is handed over: no step is without it.
     "all-reduce": COMPUTING + r"backward of slice \d+ beside all_reduce sum .* \(gradients/0\)$",
+    # Once the lane has done all it has to, so that nothing is summed but among the workers.
+    "inside": COMPUTING + r"all_reduce sum .* \(gradients/\d+\)$",
     "update": r"updating$",
     "evaluation": r"evaluating, in evaluation of slice \d+$",
     "checkpoint": r"saving a checkpoint$",
@@ -53,7 +57,7 @@ PLACES = {
     "usual step": r"^at step \d*[5-9]\d, " + COMPUTING + r"forward of slice \d+$",
 }
 
-EVERYWHERE = list(PLACES)[:-1]
+EVERYWHERE = [place for place in PLACES if place not in ("inside", "usual step")]
 
 # The same of a change of members, in the middle of which somebody dies as well.
 CHANGES = {
@@ -77,6 +81,7 @@ SURVIVED = {
     "bus": ("killed by SIGBUS", 0),  # a file that is cut off under its reader
     "SIGSTOP": ("was silent for too long", SILENCE),
     "hang": ("lives, but does not answer the others", HANG),
+    "hang-inside": ("lives, but does not answer the others", HANG),
     "cut": ("lives, but does not answer the others", CUT),
     "bit": ("held other bits than the others", 5),  # until they are compared
     "exit": ("exit status 7", 0),  # without a word, as of a library
@@ -87,28 +92,28 @@ SURVIVED = {
 WHO = ("first", "middle", "last")
 
 
-def at_every_place(act, first=0):
-    """One after the other, each time on the next rank."""
-    return [(WHO[(first + at) % len(WHO)], act, place) for at, place in enumerate(EVERYWHERE)]
+# Of one job after the other: by what and where a worker is struck. Those first that wait for long. In a job whose last
+# loss is not long ago a hang costs one round, in which a stack may come too late to be looked at.
+STRIKES = {
+    "patient": [("hang", "evaluation")],
+    "learnt": [("hang", "usual step")],
+    "hang": [("hang", "forward"), ("hang", "backward"), ("hang", "all-reduce")],
+    "links": [("hang-inside", "inside"), ("cut", "backward"), ("cut", "all-reduce"), ("cut", "evaluation")],
+    "silence": [("hang", place) for place in ("data", "evaluation", "update", "checkpoint")],
+    "memory": [("memory", place) for place in ("forward", "backward", "evaluation")],
+    "parts": [("SIGKILL-late", place) for place in ("forward", "backward", "all-reduce")],
+    **{act: [(act, place) for place in EVERYWHERE] for act in ("SIGKILL", "segfault", "abort", "bus", "exit", "SIGSTOP")},
+}
 
 
-# Of one job after the other: who is struck (by rank), by what, and where. Those first that wait for long.
+def on_one_rank_after_the_other(scene, strikes):
+    """Whom of them each strikes: the scene's name draws the first, so that a place is not the same rank's everywhere."""
+    first = zlib.crc32(scene.encode())
+    return [(WHO[(first + at) % len(WHO)], act, place) for at, (act, place) in enumerate(strikes)]
+
+
 SCENES = {
-    "patient": [("last", "hang", "evaluation")],
-    "learnt": [("middle", "hang", "usual step")],
-    "hang": [("last", "hang", "forward"), ("first", "hang", "backward"), ("middle", "hang", "all-reduce")],
-    "links": [("middle", "cut", "backward"), ("first", "cut", "all-reduce")],
-    "silence": [("middle", "hang", "data"), ("last", "hang", "evaluation"), ("last", "hang", "update"),
-                ("first", "hang", "checkpoint")],
-    "SIGKILL": at_every_place("SIGKILL"),
-    "segfault": at_every_place("segfault", 1),
-    "abort": at_every_place("abort", 2),
-    "bus": at_every_place("bus"),
-    "exit": at_every_place("exit", 2),
-    "memory": [("middle", "memory", "forward"), ("last", "memory", "backward")],
-    "SIGSTOP": at_every_place("SIGSTOP", 1),
-    "parts": [("first", "SIGKILL-late", "forward"), ("middle", "SIGKILL-late", "backward"),
-              ("last", "SIGKILL-late", "all-reduce")],
+    **{scene: on_one_rank_after_the_other(scene, strikes) for scene, strikes in STRIKES.items()},
     # A job each: after a second one of a host nobody is started there any more.
     **{f"bits-{who}": [(who, "bit", "update")] for who in WHO},
 }
@@ -202,7 +207,11 @@ def place_of_loss(act, where):
         case "cut":
             # What that step sends may have been on its way already: then it is missed in the next one.
             return rf"at step ({step}|{step + 1}), computing and reducing gradients, in .*\(gradients/\d+\)|" \
+                rf"at step {step}, evaluating, in .*|" \
                 rf"at step ({step - 1}|{step}), waiting for the next generation"
+        case "hang-inside":
+            # In the next sum that it has a part of.
+            return rf"at step ({step}|{step + 1}), {COMPUTING}all_reduce sum .* \(gradients/\d+\)"
         case "bit":
             compared = (step // COMPARED + 1) * COMPARED
             return rf"at step {compared}, comparing replicas(, in barrier \(going back\))?"
@@ -210,11 +219,18 @@ def place_of_loss(act, where):
             return re.escape(where)
 
 
-def check_stacks(job, worker):
-    """Before it was given up all were asked where they are: what was found is told and kept, with its stack."""
+def check_stacks(job, act, worker):
+    """Before it was given up all were asked where they are: that it was this worker is told and kept, with its stack."""
     report = json.loads((job.run / "debug.json").read_text())
     assert report["occasion"] == "a worker did not answer the others", report
-    assert report["conclusions"] and report["conclusions"][0] in job.output(), report["conclusions"]
+    found = "\n".join(report["conclusions"])
+    others = ", ".join(str(one["worker"]) for one in report["workers"] if one["worker"] != worker)
+    if act == "hang-inside":
+        told = rf"^all workers have been in .* and the others wait for worker {worker}, which does not get on$"
+    else:
+        told = rf"^workers? [{others}]+ ha(ve|s) waited .*, which worker {worker} has not called$"
+    assert re.search(told, found, re.MULTILINE), f"not worker {worker}: {report}"
+    assert all(line in job.output() for line in report["conclusions"]), f"{found}\n{job.output()}"
     dump = report["workers"][worker].get("dump", {})
     assert "faulty::hang()" in dump.get("stacks", ""), f"{report}\n{job.output()}"
 
@@ -249,8 +265,8 @@ def strike(job, who, act, place):
     job.ranks.append(worker)
     now = runs.workers_of(job.process)
     assert {other: now.get(other) for other in others} == others, f"others were started anew: {others}, {now}"
-    if act == "hang" and stands - struck > WAIT + 2:  # else it was given up before its stack had names
-        check_stacks(job, worker)
+    if act.startswith("hang") and stands - struck > WAIT + 2:  # else it was given up before its stack had names
+        check_stacks(job, act, worker)
     if act == "SIGKILL-late":
         check_parts(job, rank, worker, where, line.string)
     print(f"ok  {act}, {who} rank, {place}: {stands - struck:.2f} s", flush=True)
