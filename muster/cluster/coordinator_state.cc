@@ -80,10 +80,12 @@ void CoordinatorState::wake(TimePoint now) {
   silence_due_ = first_silence(before);
   const TimePoint due = next_clock(before);
   if (was_awake(due)) return;
-  log_->info("[cluster/coordinator] did not run for {:.1f} s: silence until now does not count",
-             std::chrono::duration<double>(now - due).count());
+  const bool long_asleep = now - due >= kLongAsleep;
+  log_->log(long_asleep ? spdlog::level::info : spdlog::level::debug,
+            "[cluster/coordinator] did not run for {:.1f} s: silence until now does not count",
+            std::chrono::duration<double>(now - due).count());
   for (auto& [peer, worker] : workers_) worker.candidate.silence.excuse(now);
-  if (now - due >= kLongAsleep) suspicions_.excuse();
+  if (long_asleep) suspicions_.excuse();
 }
 
 std::vector<Action> CoordinatorState::on_message(PeerId peer, const Message& message,

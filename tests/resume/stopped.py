@@ -178,9 +178,11 @@ def asked_where_it_stands(muster, folder):
                                                      (run / "logs/rank-1.log").read_text())), None), "its stacks")
     assert "muster::app::run_worker" in log, log
     runs.goes_on(process, run)
+    runs.wait_for(all_have_answered, "the answers of all workers, another time")
     process.send_signal(signal.SIGTERM)
     code, output = runs.finish(process)
     expect(code, 143, output, "where every worker is: ")
+    assert output.count("where every worker is") == 1, f"each time that somebody asks is told:\n{output}"
 
 
 def nobody_reads_along(muster, folder):

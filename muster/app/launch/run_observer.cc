@@ -305,13 +305,18 @@ void RunObserver::on_dumps(const std::vector<cluster::WorkerState>& states,
     held_up_ = lines;
     return;
   }
-  // `muster status` and `top` ask as well, again and again.
-  const bool is_news = !has_told_where_ || !lines.empty();
-  if (!is_news) return;
-  has_told_where_ = true;
+  if (occasion == cluster::DumpOccasion::kAsked) return tell_of_asking();
   for (const std::string& line : lines) tell(Severity::kNote, line);
   tell(Severity::kNote, fmt::format("where every worker is: {}{}", folder_.debug().native(),
                                     lines.empty() ? "; no operation is held up" : ""));
+}
+
+// Whoever asks reads the answer there, and may ask every few seconds.
+void RunObserver::tell_of_asking() {
+  if (std::exchange(told_of_asking_, true)) return;
+  tell(Severity::kNote,
+       fmt::format("somebody asked where every worker is: {}; it is not told again",
+                   folder_.debug().native()));
 }
 
 // Workers' own lines are in their log files; what they write to standard error concerns people. The

@@ -87,6 +87,7 @@ class RunObserver final : public cluster::LaunchObserver {
   void tell_held();
   void tell_what_waits(const observe::RunStarted& started);
   void tell_late();
+  void tell_of_asking();
   bool is_told_already(const observe::Record& record);
   void tell_return(const observe::WentBack& back);
   void trace(const observe::Record& record);
@@ -118,10 +119,10 @@ class RunObserver final : public cluster::LaunchObserver {
   bool told_start_ = false;
   Generation told_back_{0};  // the last one that went back
   std::string libtorch_;
+  bool told_of_asking_ = false;
   bool holds_notes_ = true;                  // until the run's first line
   std::vector<observe::Notice> held_notes_;  // in their order
   std::vector<std::string> held_up_;         // when the job failed: who waited for whom
-  bool has_told_where_ = false;              // every worker is, when somebody asked
   bool insisted_ = false;                    // somebody signalled twice
   bool noticed_ = false;                     // this host is wanted back
   const TimePoint began_;
