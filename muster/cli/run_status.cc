@@ -95,9 +95,10 @@ std::vector<std::string> late_workers(const app::DebugReport& report) {
 
 std::optional<Duration> time_left(const RunInfo& run) {
   const auto& row = run.outline.last_step;
-  const auto step = row ? row->find(observe::metric::kStepTime) : std::nullopt;
+  const auto& step = run.outline.step_time;
   const auto& started = run.outline.started;
-  if (run.state != observe::RunState::kRunning || !step || !started || started->total_steps <= 0)
+  if (run.state != observe::RunState::kRunning || !row || !step || !started ||
+      started->total_steps <= 0)
     return std::nullopt;
   const auto steps = static_cast<double>(started->total_steps - to_int(row->step));
   return std::chrono::duration_cast<Duration>(

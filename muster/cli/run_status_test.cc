@@ -32,6 +32,7 @@ RunStatus running() {
   row.epoch = 1.5;
   row.values = {{"train/loss", 0.5}, {"perf/samples_per_s", 1234.4}, {"perf/step_time_s", 0.1}};
   status.run.outline.last_step = row;
+  status.run.outline.step_time = 0.1;
   observe::Metrics evaluation;
   evaluation.values = {{"eval/accuracy", 0.875}};
   status.run.outline.evaluations = {evaluation};

@@ -41,6 +41,7 @@ TopView sample() {
                 {"phase/forward_s", 0.04},
                 {"phase/update_s", 0.005}};
   view.run.outline.last_step = row;
+  view.run.outline.step_time = 0.1;
   view.workers = {worker(1, {0, 0.8, 0.1, 0.1, 0}), worker(0, {0.05, 0.75, 0.1, 0.1, 0})};
   return view;
 }

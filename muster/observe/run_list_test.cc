@@ -54,6 +54,26 @@ TEST(RunOutline, IsTheLastStepTheEvaluationsAndTheEnd) {
   EXPECT_EQ(last_step(outline), Step{3});
 }
 
+TEST(RunOutline, OfARunThatGoesOnItKnowsThePaceWhateverTheLastStepTook) {
+  const auto steps_of = [](const std::vector<double>& times) {
+    std::string text;
+    for (const double time : times) {
+      Metrics row;
+      row.values = {{std::string(metric::kStepTime), time}};
+      text += to_json_line(row) + "\n";
+    }
+    return text;
+  };
+  EXPECT_EQ(read_outline(start(0)).step_time, std::nullopt);
+  EXPECT_EQ(read_outline(start(0) + steps_of({1.5})).step_time, 1.5);
+  EXPECT_EQ(read_outline(start(0) + steps_of({1, 2, 30})).step_time, 2);
+  std::vector<double> slower(20, 1.0);
+  slower.resize(40, 3.0);
+  EXPECT_EQ(read_outline(start(0) + steps_of(slower)).step_time, 3);
+  EXPECT_EQ(read_outline(start(0) + steps_of({9, 9, 9}) + start(3) + steps_of({1})).step_time, 1);
+  EXPECT_EQ(read_outline(start(0) + steps_of({1}) + end(1, true, 2)).step_time, std::nullopt);
+}
+
 TEST(RunOutline, AccuracyIsBestWhereItIsHighest) {
   const auto outline =
       read_outline(evaluation(1, "eval/accuracy", 0.5) + evaluation(2, "eval/accuracy", 0.75) +

@@ -1,6 +1,8 @@
 #include "muster/observe/run_outline.h"
 
 #include <algorithm>
+#include <array>
+#include <span>
 #include <utility>
 
 #include "muster/observe/record_json.h"
@@ -43,10 +45,12 @@ class OutlineReader {
     } else if (line.starts_with(kMetricsLine)) {
       if (first_.empty()) first_ = line;
       last_ = line;
+      recent_[steps_++ % recent_.size()] = line;
     }
   }
 
   RunOutline finish() {
+    if (!outline_.ended) outline_.step_time = recent_step_time();
     end_of_start();
     return std::move(outline_);
   }
@@ -69,6 +73,19 @@ class OutlineReader {
     }
   }
 
+  std::optional<double> recent_step_time() const {
+    std::vector<double> times;
+    for (const std::string_view line : std::span(recent_).first(std::min(steps_, recent_.size()))) {
+      const auto row = metrics(line);
+      if (const auto time = row ? row->find(metric::kStepTime) : std::nullopt)
+        times.push_back(*time);
+    }
+    if (times.empty()) return std::nullopt;
+    const auto middle = times.begin() + std::ssize(times) / 2;
+    std::ranges::nth_element(times, middle);
+    return *middle;
+  }
+
   // The last word on a worker counts.
   void take_pace(std::string_view line) {
     const auto record = from_json_line(line);
@@ -82,6 +99,7 @@ class OutlineReader {
 
   void begin(RunStarted started) {
     outline_.slow.clear();
+    steps_ = 0;
     std::erase_if(outline_.evaluations,
                   [&](const Metrics& row) { return row.step > started.first_step; });
     outline_.started = std::move(started);
@@ -101,6 +119,8 @@ class OutlineReader {
 
   RunOutline outline_;
   std::string_view first_, last_;  // steps of the present start
+  std::array<std::string_view, 15> recent_{};
+  std::size_t steps_ = 0;  // of them, of which the last are in recent_
 };
 
 }  // namespace

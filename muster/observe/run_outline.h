@@ -13,10 +13,12 @@ namespace muster::observe {
 struct RunOutline {
   std::optional<RunStarted> started;  // the last start
   std::optional<Metrics> last_step;   // a training step, the last told
-  std::vector<Metrics> evaluations;   // in order, without those of steps that were taken again
-  std::optional<RunEnded> ended;      // how the last start ended; none: nobody told
-  std::vector<std::string> slow;      // who is slower than the others now, and why, as was told
-  Duration took{0};                   // of all starts together; of one without an end, its steps
+  // Seconds of a step of late: the median of the last few. Only of a start without an end.
+  std::optional<double> step_time;
+  std::vector<Metrics> evaluations;  // in order, without those of steps that were taken again
+  std::optional<RunEnded> ended;     // how the last start ended; none: nobody told
+  std::vector<std::string> slow;     // who is slower than the others now, and why, as was told
+  Duration took{0};                  // of all starts together; of one without an end, its steps
 };
 
 // Lines that are damaged, and a last one without an end, are passed over.

@@ -335,6 +335,20 @@ TEST(Progress, FollowsAChangeOfPace) {
   EXPECT_NEAR(std::chrono::duration<double>(*progress.left()).count(), 2400, 60);
 }
 
+TEST(Progress, CountsALongStallOnceItsLikeHasComeBefore) {
+  Progress progress = progress_at(100);
+  WallTime now = trained(100).time;
+  const auto seconds_left_after_a_stall_at = [&](std::int64_t step) {
+    Metrics row = trained(step);
+    now += std::chrono::seconds(200);
+    row.time = now;
+    progress.take(row);
+    return std::chrono::duration<double>(*progress.left()).count();
+  };
+  EXPECT_NEAR(seconds_left_after_a_stall_at(101), 1000, 200);
+  EXPECT_GT(seconds_left_after_a_stall_at(102), 10'000);
+}
+
 TEST(Progress, ResumesWithoutCountingWhatOthersDid) {
   Progress progress;
   RunStarted run = started();

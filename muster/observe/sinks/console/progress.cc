@@ -29,7 +29,8 @@ void Progress::take(const Metrics& row) {
   // The first step has no row before it: its own time stands for the wall time.
   const double passed =
       has_step_ ? std::chrono::duration<double>(row.time - last_.time).count() : step_time;
-  overall_.add(samples, std::max(passed, 0.0), passed);
+  const double counted = expected(std::max(passed, 0.0));
+  overall_.add(samples, counted, counted);
   rate_.add(samples, step_time, step_time);
   for (std::size_t i = 0; i < kPhaseCount; ++i) {
     const double seconds = row.find(metric_name(static_cast<Phase>(i))).value_or(0);
@@ -37,6 +38,17 @@ void Progress::take(const Metrics& row) {
   }
   last_ = row;
   has_step_ = true;
+}
+
+// What stood still once need not do so again, and after one stall among few steps hours would seem
+// to be left. Of the first row nothing is expected: all that begins is slow.
+double Progress::expected(double passed) {
+  constexpr double kFar = 5;  // times what is usual
+  const double usual = between_.value().value_or(passed);
+  const double counted = std::min(passed, std::max(kFar * usual, longest_));
+  if (has_step_) longest_ = std::max(longest_, passed);
+  between_.add(counted, 1, counted);
+  return counted;
 }
 
 std::optional<double> Progress::fraction() const {

@@ -34,14 +34,19 @@ class Progress {
 
   std::optional<double> fraction() const;            // of the whole run, [0, 1]
   std::optional<double> samples_per_second() const;  // while training
-  std::optional<Duration> left() const;              // evaluations and stalls included
-  std::optional<double> share(Phase phase) const;    // of the step's time, [0, 1]
+  // Evaluations and stalls included; one far longer than a step counts in full once its like has
+  // come before.
+  std::optional<Duration> left() const;
+  std::optional<double> share(Phase phase) const;  // of the step's time, [0, 1]
 
  private:
+  double expected(double passed);
   RunStarted run_;
   Metrics last_;
   bool has_step_ = false;
-  SmoothedRatio overall_{20};  // samples over wall time
+  SmoothedRatio overall_{20};  // samples over wall time, as far as it is expected to go on so
+  SmoothedRatio between_{20};  // that time, from one row to the next
+  double longest_ = 0;         // of all times between two rows
   SmoothedRatio rate_{5};      // samples over time within steps
   std::array<SmoothedRatio, kPhaseCount> phases_{SmoothedRatio{5}, SmoothedRatio{5},
                                                  SmoothedRatio{5}, SmoothedRatio{5},
