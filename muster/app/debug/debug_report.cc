@@ -180,6 +180,7 @@ std::vector<std::string> conclusions(const DebugReport& report) {
   std::vector<std::string> lines;
   const comm::RankWording names = names_of(report);
   const comm::HeldUp found = held_up(report);
+  lines.reserve(found.calls.size() + found.waits.size());
   for (const comm::FlightFinding& finding : found.calls)
     lines.push_back(describe(finding, newest, names));
   for (const comm::WaitFinding& finding : found.waits) lines.push_back(describe(finding, names));

@@ -60,6 +60,7 @@ void FlightRecorder::computing(std::int32_t lane, std::string_view what, TimePoi
 std::vector<RunningPass> FlightRecorder::passes() const {
   const std::lock_guard lock(mutex_);
   std::vector<RunningPass> passes;
+  passes.reserve(passes_.size());
   for (const auto& [lane, pass] : passes_) passes.push_back(pass);
   return passes;
 }
