@@ -50,6 +50,17 @@ TEST_F(NeededWorkerTest, AHiccupOfAllIsNobodysDeath) {
   EXPECT_EQ(told(), Told{});
 }
 
+// Who is heard of unevenly may be silent for longer, but does not go on for that.
+TEST_F(NeededWorkerTest, AHiccupOfAllIsNobodysDeathWhateverWasLearntOfEach) {
+  begin(2);
+  hear(1, milliseconds(600));
+  hear(2, milliseconds(200));
+  pass(seconds(3));
+  EXPECT_EQ(told(), Told{});
+  hear(2, seconds(5));
+  EXPECT_EQ(told(), Told{});
+}
+
 TEST_F(NeededWorkerTest, WhomAnotherCanReplaceIsMissedSoonAlsoAfterAHiccupOfAll) {
   begin(2);
   hear(1, milliseconds(1400));

@@ -252,16 +252,19 @@ std::int32_t least_for_first_generation(const MembershipPolicy& policy) noexcept
 // first again none that the others are dead.
 void note_needed(TimePoint now, const std::vector<Candidate*>& candidates,
                  const MembershipPolicy& policy) {
-  const auto goes_on = [&](const Candidate* one) {
-    const Duration usual = one->silence.patience(policy.heartbeat_timeout) / 2;
-    return one->whole && one->connected && !one->leaving && !one->draining && !one->cut_off &&
-           !one->lost && now - one->silence.last_heard() < usual;
-  };
-  const auto going_on = std::ranges::count_if(candidates, goes_on);
+  const Candidate* newest = nullptr;  // of those who can hand the state on, the last heard of
+  for (const Candidate* one : candidates) {
+    const bool can = one->whole && one->connected && !one->leaving && !one->draining &&
+                     !one->cut_off && !one->lost;
+    if (can && (!newest || one->silence.last_heard() > newest->silence.last_heard())) newest = one;
+  }
   for (Candidate* one : candidates) {
-    const bool needed = going_on == (goes_on(one) ? 1 : 0);
-    if (policy.learns && one->needed && !needed) one->silence.excuse(now);
-    one->needed = needed;
+    const TimePoint last = one->silence.last_heard();
+    const Duration usual = one->silence.patience(policy.heartbeat_timeout);
+    const bool silent = now - last >= usual;
+    const bool alone = !newest || newest->silence.last_heard() <= last + usual / 2;
+    if (policy.learns && one->needed && silent && !alone) one->silence.excuse(now);
+    one->needed = silent && alone;
   }
 }
 

@@ -86,8 +86,9 @@ MembershipDecision decide_membership(TimePoint now, const MembershipView& known,
 // Fewer never make a first generation.
 std::int32_t least_for_first_generation(const MembershipPolicy& policy) noexcept;
 
-// Says of each whether it is needed, by who of the others has the state and is heard of as usual.
-// With `learns` the silence until now does not count of one that no longer is.
+// Says of each whether it is needed: it is silent for longer than is usual of it, and nobody who
+// has the state was heard of in the meantime. With `learns` the silence until now does not count of
+// one that no longer is.
 void note_needed(TimePoint now, const std::vector<Candidate*>& candidates,
                  const MembershipPolicy& policy);
 
