@@ -35,6 +35,7 @@ Result<LineFile> LineFile::open(Files& files, const Path& path, const Clock& clo
   MUSTER_ASSIGN(file.file_, files.open(path, Files::Open::kAppend));
   MUSTER_ASSIGN(file.size_, files.size(path));
   MUSTER_ASSIGN(const bool torn, ends_within_a_line(files, path));
+  file.looked_ = clock.now();
   if (torn) file.append("\n");
   return file;
 }
@@ -57,7 +58,21 @@ bool LineFile::append(std::string line, std::optional<Steps> about) {
   waiting_bytes_ += line.size();
   waiting_.push_back({std::move(line), about});
   if (waiting_.size() == 1) write_waiting();
+  look_after();
   return true;
+}
+
+// A file that has lost its name takes lines without an error, and nobody finds them.
+void LineFile::look_after() {
+  if (gone_ || clock_.now() - looked_ < kLooksAfter) return;
+  looked_ = clock_.now();
+  gone_ = !files_.exists(path_);
+  if (!gone_) return;
+  on_error_(
+      fail(ErrorCode::kNotFound,
+           fmt::format("{} there is no {} any more: somebody has moved or deleted it; what is "
+                       "written from here on goes with it",
+                       place_, path_.native())));
 }
 
 void LineFile::write_waiting() {

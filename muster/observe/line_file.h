@@ -27,11 +27,13 @@ class LineFile {
 
   static constexpr std::size_t kMostWaiting = 4 << 20;                   // bytes
   static constexpr Duration kTriesAgainAfter = std::chrono::seconds(1);  // with a line that comes
+  static constexpr Duration kLooksAfter = std::chrono::seconds(1);       // likewise
 
   // At the end of `path`. What a full disk or a lost machine left of a line there is cut off from
   // what follows. `on_error` is told, with `place` ("[observe/jsonl]") before it: that a write
   // failed, once until all that waits has been written; then, if lines were lost, which; and all
-  // that were, as the object goes, which tries once more.
+  // that were, as the object goes, which tries once more. Likewise, once, that somebody has moved
+  // or deleted the file, with which goes what is written from then on.
   static Result<LineFile> open(Files& files, const Path& path, const Clock& clock,
                                std::string place, std::function<void(const Error&)> on_error);
   ~LineFile();
@@ -62,6 +64,7 @@ class LineFile {
   void write_waiting();
   Status write_first();
   Result<std::size_t> written_of_first();
+  void look_after();
   void lose(const std::optional<Steps>& about);
   void tell_loss();
 
@@ -76,6 +79,8 @@ class LineFile {
   std::size_t waiting_bytes_ = 0;
   bool failing_ = false;  // a write did, and something still waits
   TimePoint tried_{};
+  TimePoint looked_{};  // whether it is still there
+  bool gone_ = false;
   Lost lost_;
   std::int64_t told_ = 0;  // lines, of those lost
 };

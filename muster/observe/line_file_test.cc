@@ -146,6 +146,20 @@ TEST_F(LineFileTest, AFullDiskDoesNotKeepATornFileFromBeingOpened) {
   EXPECT_EQ(text(), "torn\none\n");
 }
 
+TEST_F(LineFileTest, SaysOnceThatItHasBeenDeleted) {
+  open();
+  EXPECT_TRUE(append("one", 1));
+  ASSERT_TRUE(memory_.remove_all(kLines));
+  EXPECT_TRUE(append("two", 2));
+  EXPECT_THAT(told_, IsEmpty()) << "looked at once a second";
+  for (int i = 0; i < 3; ++i) {
+    clock_.advance(LineFile::kLooksAfter);
+    append("three", 3);
+  }
+  EXPECT_THAT(told_, ElementsAre(AllOf(HasSubstr("[test] there is no /lines any more"),
+                                       HasSubstr("moved or deleted"))));
+}
+
 TEST_F(LineFileTest, SaysNothingWhereAllIsWritten) {
   open();
   append("one", 1);
