@@ -9,6 +9,7 @@
 #include "muster/base/text_width.h"
 #include "muster/base/units.h"
 #include "muster/base/utf8.h"
+#include "muster/job/text_check.h"
 
 namespace muster::job {
 namespace {
@@ -47,19 +48,22 @@ std::size_t shown_from(const Place& place, std::string_view line) {
   return begin;
 }
 
-// What a terminal can show: no control characters, no broken UTF-8.
+// What a terminal can show of a line's beginning: a blank for each control character, U+FFFD for
+// each byte that is no UTF-8.
 std::string printable(std::string_view line) {
-  std::string shown(line.substr(0, kShownWidth));
-  while (line.size() > shown.size() && !shown.empty() && continues_character(shown.back())) {
-    shown.pop_back();
+  std::string shown;
+  line = utf8_front(line, kShownWidth);
+  while (!line.empty()) {
+    const auto length = utf8_length(line);
+    const bool is_whole = length > 0;
+    if (!is_whole)
+      shown += "\uFFFD";
+    else
+      shown += is_control(utf8_code(line, length)) || line.front() == '\t' ? " "
+                                                                           : line.substr(0, length);
+    line.remove_prefix(is_whole ? length : 1);
   }
-  for (char& c : shown) {
-    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = ' ';
-  }
-  // Broken UTF-8 becomes '?', through the library that can tell.
-  const auto dumped =
-      nlohmann::json(shown).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
-  return nlohmann::json::parse(dumped).get<std::string>();
+  return shown;
 }
 
 std::string underline(const Place& place, std::string_view line) {

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <limits>
 #include <span>
 
 #include "muster/base/number.h"
@@ -59,6 +60,10 @@ bool names_its_base(std::string_view text) {
          std::string_view("xXoObB").find(text[1]) != std::string_view::npos;
 }
 
+bool is_all_digits(std::string_view text) {
+  return !text.empty() && text.find_first_not_of("0123456789") == text.npos;
+}
+
 // 1e400 and 1e-400.
 bool is_beyond_numbers(std::string_view text) {
   double number = 0;
@@ -109,7 +114,11 @@ Complaints read_integer(const YamlNode& node, const FieldRules& rules, T& value)
     value = read;
     return {};
   }
-  return expected(node, FieldType::kInteger, rules, number_help(node));
+  std::string help = number_help(node);
+  const bool has_an_end = !std::isfinite(rules.max) && !std::isfinite(rules.below);
+  if (help.empty() && has_an_end && is_all_digits(node.text))
+    help = fmt::format("whole numbers end at {} here", std::numeric_limits<T>::max());
+  return expected(node, FieldType::kInteger, rules, std::move(help));
 }
 
 bool is_scalar(const YamlNode& node) { return node.kind == YamlNode::Kind::kScalar; }

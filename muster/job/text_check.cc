@@ -78,6 +78,7 @@ class TextChecker {
       check_line(rest.substr(0, end));
       rest.remove_prefix(std::min(end + 1, rest.size()));
       found_.readable = found_.errors.size() < kMostErrors;
+      if (!found_.readable && !rest.empty()) report_rest();
     }
     return std::move(found_);
   }
@@ -91,6 +92,12 @@ class TextChecker {
            "the file has more than 1 MiB, the most that a job file may have",
            "is this really the job file?");
     found_.readable = false;
+  }
+
+  void report_rest() {
+    ++line_;
+    report(0, fmt::format("not read from here on, after {} errors", found_.errors.size()),
+           "is this really the job file?");
   }
 
   // Of each line the first byte that belongs in no text is told, and all become blanks.
@@ -181,7 +188,12 @@ bool CheckedText::is_blanked_behind(const Place& place) const noexcept {
 }
 
 bool is_control(std::uint32_t code) noexcept {
-  return (code < 0x20 && code != '\t') || (code >= 0x7F && code < 0xA0);
+  const auto lies_in = [code](std::uint32_t first, std::uint32_t last) {
+    return code >= first && code <= last;
+  };
+  const bool turns_text = code == 0x061C || lies_in(0x200E, 0x200F) || lies_in(0x202A, 0x202E) ||
+                          lies_in(0x2066, 0x2069);
+  return (code < 0x20 && code != '\t') || lies_in(0x7F, 0x9F) || turns_text;
 }
 
 CheckedText check_text(const std::shared_ptr<const Source>& source) {

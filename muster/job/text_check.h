@@ -29,7 +29,8 @@ struct CheckedText {
   bool is_blanked_behind(const Place& place) const noexcept;  // on its line
 };
 
-// A character that no job file may hold but as an escape.
+// A character that no job file may hold but as an escape: one that controls a terminal, or turns
+// the direction of text, so that it looks other than it is.
 bool is_control(std::uint32_t code) noexcept;
 
 // Size, UTF-8, control characters, tabs as indentation, directives.
