@@ -35,7 +35,11 @@ Result<std::int32_t> number_of_nodes(const std::optional<LaunchWord>& told) {
 
 Result<std::int32_t> processes_per_node(const std::optional<LaunchWord>& told, std::int32_t cores) {
   if (told && (told->text == "auto" || told->text == "cpu")) return cores;
-  return number(told, 1, 1, kMostRanks);
+  auto count = number(told, 1, 1, kMostRanks);
+  if (count || told->text != "gpu") return count;
+  return not_as_expected(*told, fmt::format("`auto`, which is one process a core ({} here), or how "
+                                            "many processes: muster trains on cpu",
+                                            cores));
 }
 
 Result<net::Address> meeting_of(const LaunchFlags& given, const LaunchWords& flags) {

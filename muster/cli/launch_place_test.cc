@@ -67,7 +67,8 @@ TEST(LaunchPlace, WhatIsMissingOrWrongIsNamed) {
   EXPECT_THAT(why_not({.nodes = "2", .node_rank = "2", .endpoint = "h"}),
               HasSubstr("--node-rank is `2`; expected a number from 0 to 1"));
   EXPECT_THAT(why_not({.nodes = "1:4"}), HasSubstr("--nnodes is `1:4`; expected one number"));
-  EXPECT_THAT(why_not({.per_node = "gpu"}), HasSubstr("--nproc-per-node is `gpu`"));
+  EXPECT_THAT(why_not({.per_node = "gpu"}),
+              HasSubstr("--nproc-per-node is `gpu`; expected `auto`"));
   EXPECT_THAT(why_not({}, {{"PET_NNODES", "x"}}), HasSubstr("PET_NNODES is `x`"));
   EXPECT_THAT(why_not({.per_node = "60000", .nodes = "2", .node_rank = "0", .endpoint = "h"}),
               HasSubstr("more than 65536"));

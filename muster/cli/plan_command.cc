@@ -61,6 +61,13 @@ Status read_bytes(std::string_view option, const std::string& text, std::uint64_
   return ok();
 }
 
+Status read_some_bytes(std::string_view option, const std::string& text, std::string_view of,
+                       std::uint64_t& into) {
+  MUSTER_TRY(read_bytes(option, text, into));
+  if (into > 0) return ok();
+  return fail(ErrorCode::kInvalid, fmt::format("{}: expected more than 0 bytes{}", option, of));
+}
+
 Status read_backward(const PipelineArguments& arguments, layout::ChunkCost& stage) {
   Duration whole{};
   MUSTER_TRY(read_time("--backward", arguments.backward, whole));
@@ -79,9 +86,7 @@ Status read_link(const PipelineArguments& arguments, plan::PipelineQuestion& que
   MUSTER_TRY(read_bytes("--message", arguments.message, question.stage.output_bytes));
   if (arguments.bandwidth.empty()) return ok();
   std::uint64_t bytes = 0;
-  MUSTER_TRY(read_bytes("--bandwidth", arguments.bandwidth, bytes));
-  if (bytes == 0)
-    return fail(ErrorCode::kInvalid, "--bandwidth: expected more than 0 bytes a second");
+  MUSTER_TRY(read_some_bytes("--bandwidth", arguments.bandwidth, " a second", bytes));
   question.link.bytes_per_second = static_cast<double>(bytes);
   return ok();
 }
@@ -224,14 +229,13 @@ Result<PlanRequest> read_request(const PlanArguments& arguments, const Context& 
   add_workers(arguments.workers, context, request.options);
   request.profile = arguments.profile;
   if (!arguments.memory.empty())
-    MUSTER_TRY(read_bytes("--memory", arguments.memory, request.memory.emplace()));
+    MUSTER_TRY(
+        read_some_bytes("--memory", arguments.memory, " a worker", request.memory.emplace()));
   if (!arguments.latency.empty())
     MUSTER_TRY(read_time("--latency", arguments.latency, request.latency.emplace()));
   if (arguments.bandwidth.empty()) return request;
   std::uint64_t bytes = 0;
-  MUSTER_TRY(read_bytes("--bandwidth", arguments.bandwidth, bytes));
-  if (bytes == 0)
-    return fail(ErrorCode::kInvalid, "--bandwidth: expected more than 0 bytes a second");
+  MUSTER_TRY(read_some_bytes("--bandwidth", arguments.bandwidth, " a second", bytes));
   request.bytes_per_second = static_cast<double>(bytes);
   return request;
 }

@@ -126,6 +126,11 @@ TEST(NearestWay, WhereNoneFitsWhatNeedsLeastIsTold) {
   EXPECT_THAT(nearest_text(plan), HasSubstr("\nwhat needs least ("));
   EXPECT_THAT(nearest_text(plan), HasSubstr(" a worker, which may take 1 B): --workers "));
   EXPECT_THAT(plan_text(plan, false), HasSubstr(nearest_text(plan)));
+  EXPECT_THAT(nearest_text(plan), HasSubstr("none of them fits in memory, nor does any near them"));
+  JobPlan least_of_all = *found->plan;
+  least_of_all.ranking[found->place].estimate->memory.process = 1;
+  plan.nearest->plan = std::make_shared<const JobPlan>(std::move(least_of_all));
+  EXPECT_THAT(nearest_text(plan), HasSubstr("fits in memory, nor can any: libtorch alone takes "));
 }
 
 TEST(NearestWay, IsNoneWhereThereIsNoWay) {

@@ -325,9 +325,13 @@ std::string nearest_text(const JobPlan& plan, std::size_t width) {
            with_options(fmt::format("the nearest that does ({} a worker, which may take {}{}):",
                                     need, limit, leaves_bits(nearest) ? "" : "; other bits"),
                         options, width);
-  constexpr std::string_view kNear =
-      ", nor does any near them: on other workers, with fewer lanes or smaller micro-batches";
-  return fitted(none + std::string(kNear), width) + "\n" +
+  const std::uint64_t process = nearest.way().estimate->memory.process;
+  none += process < nearest.plan->hardware.memory
+              ? ", nor does any near them: on other workers, with fewer lanes or smaller "
+                "micro-batches"
+              : fmt::format(", nor can any: libtorch alone takes {} of a worker",
+                            format_bytes(process));
+  return fitted(none, width) + "\n" +
          with_options(
              fmt::format("what needs least ({} a worker, which may take {}):", need, limit),
              options, width);
