@@ -128,7 +128,9 @@ std::string status_text(const RunStatus& status) {
   text += status_line("rate", rate_text_of(run));
   text += status_line("time", observe::clock_text(run.outline.took));
   text += status_line("workers", workers_text(status));
-  if (run.state == observe::RunState::kRunning) text += status_line("late", late_text(status));
+  if (run.state != observe::RunState::kRunning) return text;
+  text += status_line("late", late_text(status));
+  for (const std::string& line : run.outline.slow) text += status_line("slow", line);
   return text;
 }
 

@@ -9,6 +9,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 
 app::DebugWorker worker(std::int32_t number, std::int64_t step) {
   return {.worker = number,
@@ -55,6 +56,15 @@ TEST(RunStatus, SaysStepMeasuresRateAndWorkers) {
             "    worker 0 (pid 100 on here): step 401, updating\n"
             "    worker 1 (pid 101 on here): step 400, updating\n"
             "  late     nobody\n");
+}
+
+TEST(RunStatus, SaysWhoIsSlow) {
+  RunStatus status = running();
+  status.run.outline.slow = {"worker 1 is slow: its processor"};
+  EXPECT_THAT(status_text(status),
+              HasSubstr("  late     nobody\n  slow     worker 1 is slow: its processor\n"));
+  status.run.state = observe::RunState::kFinished;
+  EXPECT_THAT(status_text(status), Not(HasSubstr("slow")));
 }
 
 TEST(RunStatus, SaysWhatIsKnownOfAWorkerNotHeardOfYet) {

@@ -46,6 +46,7 @@ Json status_json(const RunStatus& status) {
   }
   object["members"] = Json::array();
   object["late"] = Json::array();
+  object["slow"] = status.run.outline.slow;
   if (!status.workers) return object;
   for (const app::DebugWorker& worker : status.workers->workers) {
     object["members"].push_back({{"worker", worker.worker},
