@@ -128,7 +128,7 @@ Result<bool> Trainer::advance() {
     return false;
   }
   if (position_.next == Next::kGoOn && has_lost_patience()) position_.next = Next::kStopEarly;
-  if (position_.next == Next::kGoOn && to_int(progress_.committed) < options_.length.total_steps) {
+  if (position_.next == Next::kGoOn && steps_are_left()) {
     MUSTER_TRY(one_step());
     return false;
   }
@@ -270,7 +270,7 @@ Status Trainer::settle() {
     position_.next = Next::kStop;
     progress_.owes_evaluation = evaluates;  // whoever stops does not want to wait for it
   }
-  if (position_.next == Next::kGoOn && !due_by_flag(parallel::Flag::kRegroup)) {
+  if (position_.next == Next::kGoOn && steps_are_left() && !due_by_flag(parallel::Flag::kRegroup)) {
     MUSTER_TRY(compare_paces());
     if (due_by_flag(parallel::Flag::kStop)) return ok();  // settled as such, then
   }

@@ -235,6 +235,7 @@ class Trainer {
   Result<parallel::EvaluationTotals> evaluate_slices();
   std::vector<observe::Metric> results_of(const parallel::EvaluationTotals& totals) const;
   Duration let_readers_finish();  // before the state is changed: how long that took
+  bool steps_are_left() const { return to_int(progress_.committed) < options_.length.total_steps; }
   bool save_due() const;
   bool wants_save() const;
   bool inherits_save() const;
@@ -248,7 +249,7 @@ class Trainer {
   Result<Turn> last_turn(bool must);
   void note_turn(Turn turn, bool must);
   void put_off(bool best);
-  void tell_best_is_doubtful();
+  void tell_of_doubt(bool best);
   Result<Turn> hear_first(Turn mine);
   enum class Standstill : std::uint8_t { kSave, kLeave, kEnd };
   Status wait_for_disk(Standstill why);
@@ -290,6 +291,7 @@ class Trainer {
   bool was_first_;                         // in the generation before
   std::optional<Step> saved_;
   bool told_of_disk_ = false;    // that it is slow
+  bool told_of_doubt_ = false;   // that losses keep a checkpoint from being written
   bool told_of_slices_ = false;  // that they are few
   Between between_;              // not yet told with a step
   std::vector<observe::Metric> last_step_;

@@ -78,7 +78,7 @@ Result<bool> Trainer::save_what_is_due(bool best, std::optional<Turn> asked) {
   const bool must = due || best || position_.owes_save;
   if (!must && !inherits_save()) return false;
   if (divergence_.doubtful()) {
-    if (best) tell_best_is_doubtful();
+    tell_of_doubt(best);
     position_.owes_save |= due;
     return due;
   }
@@ -146,12 +146,19 @@ void Trainer::put_off(bool best) {
                           best ? "; these weights, the best so far, are not kept" : "")});
 }
 
-void Trainer::tell_best_is_doubtful() {
+// Of a save that was due once: it is owed until the losses have come down.
+void Trainer::tell_of_doubt(bool best) {
+  if (!best && std::exchange(told_of_doubt_, true)) return;
+  const std::int64_t step = to_int(progress_.committed);
   parts_.hub.publish(observe::Notice{
       .severity = observe::Severity::kWarning,
-      .text = fmt::format("the weights after step {}, the best so far, are not kept: the losses of "
-                          "the last steps run away",
-                          to_int(progress_.committed))});
+      .text = best ? fmt::format("the weights after step {}, the best so far, are not kept: the "
+                                 "losses of the last steps run away",
+                                 step)
+                   : fmt::format("the checkpoint due after step {} waits: the losses of the last "
+                                 "steps run away, far above the first one's; it is written once "
+                                 "they have come down",
+                                 step)});
 }
 
 Status Trainer::save() {

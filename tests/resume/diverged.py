@@ -49,6 +49,7 @@ def loss_runs_away(muster, folder):
 
     code, output = runs.finish(runs.start(muster, job, "--workers", "2", *settings(300)))
     expect(code, 4, output, "learning rate")
+    assert output.count("waits: the losses of the last steps run away") == 1, output
     run = runs.latest(folder)
     loss = {row["step"]: row["train/loss"] for row in runs.rows(run) if "train/loss" in row}
     saved = saved_steps(run)
@@ -70,6 +71,7 @@ def stops_early(muster, folder):
             "evaluation.early_stop_patience=3", "checkpoint.every=10 steps", "checkpoint.keep=1",
             f"evaluation.keep_best={keep_best}")))
         expect(code, 0, output, "stopped early")
+        assert ("take the best, of step 10 " in output) == (keep_best == "true"), output
         run = runs.latest(folder)
         assert [step for step, *_ in runs.evaluations(run)] == [10, 20, 30, 40], output
         assert saved_steps(run) == wanted, (keep_best, saved_steps(run))
