@@ -34,6 +34,12 @@ bool may_be_of_one_metric(const Memory& a, const Memory& b) {
 
 std::optional<Step> remembered_best(std::string_view state) { return memory_of(state).best; }
 
+std::string_view newest_state(const std::vector<Found>& all) {
+  for (const Found& found : std::views::reverse(all))
+    if (found.manifest) return found.manifest->state;
+  return {};
+}
+
 const Found* find_best(const std::vector<Found>& all, std::string_view state) {
   const Memory wanted = memory_of(state);
   if (!wanted.best) return nullptr;

@@ -16,6 +16,9 @@ namespace muster::checkpoint {
 // After which step the best evaluation was. Of a state that names none: nothing.
 std::optional<Step> remembered_best(std::string_view state);
 
+// What the newest whole checkpoint of all remembers; empty: there is none.
+std::string_view newest_state(const std::vector<Found>& all);
+
 // The checkpoint of that step, or else the last one before it that was the best when it was saved.
 // Null where there is none.
 const Found* find_best(const std::vector<Found>& all, std::string_view state);

@@ -94,16 +94,9 @@ std::string state_of(const checkpoint::Found& found) {
   return found.manifest.error().code == ErrorCode::kNotFound ? "torn" : "damaged";
 }
 
-// What the newest whole checkpoint remembers.
-std::string_view memory_of(const Selection& selection) {
-  for (const auto& found : std::views::reverse(selection.found))
-    if (found.manifest) return found.manifest->state;
-  return {};
-}
-
 // Null: there is none, as where the job names no metric to watch.
 const checkpoint::Found* best_of(const Selection& selection) {
-  return checkpoint::find_best(selection.found, memory_of(selection));
+  return checkpoint::find_best(selection.found, checkpoint::newest_state(selection.found));
 }
 
 void list_json(const Selection& selection, Context& context) {
@@ -249,7 +242,8 @@ Result<std::pair<Path, checkpoint::Exported>> export_best(const Selection& selec
   MUSTER_ASSIGN(
       const auto exported,
       checkpoint::export_weights(context.files, best->folder, arguments.output, arguments.options));
-  if (const auto step = checkpoint::remembered_best(memory_of(selection)); step != best->name.step)
+  if (const auto step = checkpoint::remembered_best(checkpoint::newest_state(selection.found));
+      step != best->name.step)
     warn(context, fmt::format("the best evaluation was after step {}, whose weights were not kept; "
                               "those of step {} are the best that are there",
                               to_int(*step), to_int(best->name.step)));

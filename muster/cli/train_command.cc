@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <ostream>
+#include <span>
 #include <sstream>
 #include <vector>
 
@@ -196,6 +197,13 @@ bool leaves_out(Without what, std::string_view set) {
          (set.starts_with("training.epochs=") || set.starts_with("training.max_steps="));
 }
 
+// The last of several counts.
+bool is_set_again(std::string_view set, std::span<const std::string> later) {
+  const std::string_view name = set.substr(0, set.find('='));
+  return std::ranges::any_of(
+      later, [name](std::string_view other) { return other.substr(0, other.find('=')) == name; });
+}
+
 // What a command line that goes on has in common with this one.
 std::string other_words(const TrainArguments& arguments, Without what) {
   std::string words;
@@ -204,8 +212,10 @@ std::string other_words(const TrainArguments& arguments, Without what) {
   if (!hosts.hosts.empty()) words += " -H " + shell_quoted(hosts.hosts);
   if (!hosts.file.empty()) words += " --hostfile " + shell_quoted(hosts.file);
   for (const std::string& each : hosts.exports) words += " -x " + shell_quoted(each);
-  for (const std::string& set : arguments.job.sets) {
-    if (!leaves_out(what, set)) words += " --set " + shell_quoted(set);
+  const auto& sets = arguments.job.sets;
+  for (auto set = sets.begin(); set != sets.end(); ++set) {
+    if (!leaves_out(what, *set) && !is_set_again(*set, {std::next(set), sets.end()}))
+      words += " --set " + shell_quoted(*set);
   }
   return words;
 }

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <csignal>
 #include <functional>
 #include <memory>
@@ -20,6 +21,8 @@
 #include "muster/app/launch/worker_request.h"
 #include "muster/app/version/version.h"
 #include "muster/base/shell_words.h"
+#include "muster/checkpoint/best.h"
+#include "muster/checkpoint/survey.h"
 #include "muster/cluster/environment.h"
 #include "muster/cluster/launcher.h"
 #include "muster/net/reach.h"
@@ -217,6 +220,18 @@ bool found_nothing_whole(const cluster::JobEnd& end) {
   return end.failure && end.failure->error.code == ErrorCode::kNotFound;
 }
 
+// Whose weights are better than those that one takes without asking for the best. A folder that
+// cannot be read has been told of.
+std::optional<Step> best_before_the_newest(Files& files, const RunFolder& folder) {
+  const auto found = checkpoint::survey(files, folder.checkpoints());
+  if (!found) return std::nullopt;
+  const auto* best = checkpoint::find_best(*found, checkpoint::newest_state(*found));
+  const bool is_passed = best && std::ranges::any_of(*found, [&](const checkpoint::Found& other) {
+                           return other.manifest && other.name.step > best->name.step;
+                         });
+  return is_passed ? std::optional(best->name.step) : std::nullopt;
+}
+
 // What the workers found wrong with the job is told at its place there.
 std::string failure_text(const job::Job& job, const cluster::JobEnd& end) {
   if (!end.failure) return {};
@@ -349,6 +364,7 @@ Result<ExitCode> launch(const job::Job& job, const LaunchOptions& options, const
       .ruined = found_nothing_whole(*end) && options.resume && !has_whole_checkpoint(files, folder),
       .patient = !observer.lost_patience(),
       .step = observer.last_step(),
+      .best = best_before_the_newest(files, folder),
       .run = folder.root(),
       .program = options.program,
       .resume_command = options.resume_command,

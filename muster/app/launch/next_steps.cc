@@ -5,8 +5,11 @@
 #include <algorithm>
 #include <cstdint>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "muster/base/shell_words.h"
+#include "muster/observe/number_text.h"
 
 namespace muster::app {
 namespace {
@@ -27,19 +30,41 @@ std::string started_as_before(const RunOutcome& outcome) {
   return outcome.launcher.empty() ? "" : fmt::format("  (by {}, as before)", outcome.launcher);
 }
 
+// What one may do and its command line, below each other.
+std::string in_columns(const std::vector<std::pair<std::string, std::string>>& choices) {
+  std::size_t widest = 0;
+  for (const auto& [what, command] : choices) widest = std::max(widest, what.size());
+  std::string text;
+  for (const auto& [what, command] : choices)
+    text +=
+        fmt::format("{}{:<{}}  {}", text.empty() ? "next: " : "\n      ", what, widest, command);
+  return text;
+}
+
 std::string after_success(const RunOutcome& outcome, const job::JobSpec& job) {
   if (!outcome.saved) return {};
-  const std::string take =
-      fmt::format("next: take the weights     {} checkpoint export {} --output weights\n",
-                  outcome.program, shell_quoted(outcome.run.string()));
+  const auto take = [&](std::string_view flag, std::string_view into) {
+    return fmt::format("{} checkpoint export {}{} --output {}", outcome.program,
+                       shell_quoted(outcome.run.string()), flag, into);
+  };
+  std::vector<std::pair<std::string, std::string>> choices = {
+      {"take the weights", take("", "weights")}};
+  if (outcome.best)
+    choices.emplace_back(
+        fmt::format("take the best, of step {}", observe::grouped(to_int(*outcome.best))),
+        take(" --best", "best"));
+  const std::string behind = started_as_before(outcome);
   // With its patience a longer one would end as soon.
   if (!outcome.patient)
-    return take +
-           fmt::format("      train on for longer  {} --set evaluation.early_stop_patience={}{}",
-                       outcome.resume_command, 2 * job.evaluation.early_stop_patience,
-                       started_as_before(outcome));
-  return take + fmt::format("      train twice as long  {}{}{}", outcome.extend_command,
-                            twice_as_long(job.training, outcome.step), started_as_before(outcome));
+    choices.emplace_back(
+        "train on for longer",
+        fmt::format("{} --set evaluation.early_stop_patience={}{}", outcome.resume_command,
+                    2 * job.evaluation.early_stop_patience, behind));
+  else
+    choices.emplace_back(
+        "train twice as long",
+        outcome.extend_command + twice_as_long(job.training, outcome.step) + behind);
+  return in_columns(choices);
 }
 
 std::string after_divergence(const RunOutcome& outcome, const job::JobSpec& job) {

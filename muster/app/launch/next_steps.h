@@ -1,6 +1,7 @@
 #pragma once
 // What a person may do once a run is over. Pure.
 
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -17,6 +18,7 @@ struct RunOutcome {
   bool ruined;          // it could not go on with any, for none is whole
   bool patient = true;  // it did not end for want of progress (evaluation.early_stop_patience)
   Step step{0};         // the last one, done now or before
+  std::optional<Step> best = {};  // whose checkpoint is the run's best, unless it is the newest
   Path run;
   std::string program;         // how to call muster
   std::string resume_command;  // the command line of the run with --resume

@@ -42,6 +42,20 @@ TEST(NextSteps, AfterAnEarlyStopMorePatienceIsNeeded) {
                     Not(HasSubstr("twice"))));
 }
 
+TEST(NextSteps, TheBestWeightsAreOfferedWhereTheyAreNotTheNewest) {
+  job::JobSpec job;
+  job.training.epochs = 8;
+  RunOutcome passed = outcome(ExitCode::kDone, true);
+  passed.best = Step{1200};
+  EXPECT_EQ(next_steps(passed, job),
+            "next: take the weights               muster checkpoint export runs/fashion/x --output "
+            "weights\n"
+            "      take the best, of step 1,200  muster checkpoint export runs/fashion/x --best "
+            "--output best\n"
+            "      train twice as long           muster train fashion.yaml --resume --set "
+            "training.epochs=16");
+}
+
 TEST(NextSteps, LongerIsLongerThanWhatIsDone) {
   job::JobSpec job;
   job.training.max_steps = 400;

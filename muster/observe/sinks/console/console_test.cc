@@ -241,6 +241,11 @@ TEST(Lines, LeaveWholeWhatIsToBeCopied) {
   const std::string command =
       "others join with: muster worker --join 10.0.0.5:29400 --credentials runs/a/join.key";
   EXPECT_EQ(notice_line({Severity::kNote, command}, {false, 40}), command);
+  const std::string further = "go on with: muster train tiny.yaml --workers 2 --resume";
+  EXPECT_EQ(notice_line({Severity::kNote, further}, {false, 40}), further);
+  const std::string next =
+      "next: take the weights     muster checkpoint export tiny --output weights";
+  EXPECT_EQ(notice_line({Severity::kNote, next}, {false, 40}), next);
 }
 
 TEST(PlainLine, NamesTheEpochsOnlyWhereTheyAreTheGoal) {

@@ -191,8 +191,12 @@ std::string fitted_to(const LineStyle& style, std::string_view text) {
   return fitted(text, static_cast<std::size_t>(std::max(style.width, 0)));
 }
 
-// What a person copies is broken by nobody but the terminal, which knows that it is one line.
-bool is_to_be_copied(std::string_view note) { return note.find('/') != note.npos; }
+// What a person copies, a path or a command line, is broken by nobody but the terminal, which knows
+// that it is one line.
+bool is_to_be_copied(std::string_view note) {
+  return note.find('/') != note.npos || note.starts_with("next: ") ||
+         note.find(" with: ") != note.npos;
+}
 
 }  // namespace
 
