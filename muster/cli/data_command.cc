@@ -13,6 +13,7 @@
 #include "muster/cli/find_run.h"
 #include "muster/cli/json_line.h"
 #include "muster/observe/run_folder.h"
+#include "muster/observe/run_list.h"
 
 namespace muster::cli {
 namespace {
@@ -80,6 +81,13 @@ std::string audit_text(const app::LedgerAudit& audit, const Path& ledger) {
   return text;
 }
 
+// A launcher that is killed has told of steps that it had not written into the ledger; while it
+// lives it writes them within a second.
+Step reached(const observe::RunFolder& folder, Context& context) {
+  const observe::RunInfo run = observe::look_at(context.files, folder);
+  return run.state == observe::RunState::kRunning ? Step{0} : observe::last_step(run.outline);
+}
+
 ExitCode audit(const AuditArguments& arguments, Context& context) {
   const auto folder = find_run(arguments.run, context);
   if (!folder) return report(context, folder.error());
@@ -91,7 +99,7 @@ ExitCode audit(const AuditArguments& arguments, Context& context) {
   }
   const auto text = context.files.read(folder->ledger());
   if (!text) return report(context, text.error());
-  const auto found = app::audit_ledger(*text);
+  const auto found = app::audit_ledger(*text, reached(*folder, context));
   if (!found) return report(context, with_context(found.error(), folder->ledger().native()));
   if (context.answers_json(arguments.json)) {
     context.out << json_line(to_json(*found));

@@ -44,13 +44,15 @@ struct StepCommitted {
   friend bool operator==(const StepCommitted&, const StepCommitted&) = default;
 };
 
-// The training goes on from an earlier step than the last: those after it are taken again. Once in
-// a generation at most. For the ledger, and in a line for people.
+// The training goes on from an earlier step than the last: those after it are taken again. For the
+// ledger, and in a line for people.
 struct WentBack {
   Step to{0};
-  Generation generation{0};  // that goes on from there
+  Generation generation{0};  // in which it does
   Step from{0};              // the last step that somebody of it knows to be committed
-  std::string how = {};      // "generation 2 of 3 workers stands after 1.2 s: all go back to …"
+  std::string how = {};      // "generation 2 of 3 workers stands after 1.2 s: all go back to …";
+                             // empty: a notice has told it
+  std::int64_t rollbacks = 0;  // with this one, so that two of one generation are told apart
   friend bool operator==(const WentBack&, const WentBack&) = default;
 };
 

@@ -64,7 +64,7 @@ std::vector<Record> one_of_each() {
       std::chrono::seconds(61),
       {{"eval/accuracy", 0.9}, {"eval/loss", 0.25}},
       {100, {{"backward", 1, std::chrono::seconds(3)}, {"all_reduce", -1, Duration(0)}}}};
-  const WentBack back{Step{5}, Generation{4}, Step{9}, "all go back to step 5"};
+  const WentBack back{Step{5}, Generation{4}, Step{9}, "all go back to step 5", 2};
   return {started, row(1, "train/loss", 2.25), span, committed, back, checkpoint, notice, ended};
 }
 

@@ -167,12 +167,14 @@ Value value_of(const WentBack& back) {
           {"step", to_int(back.to)},
           {"generation", to_int(back.generation)},
           {"from", to_int(back.from)},
-          {"how", back.how}};
+          {"how", back.how},
+          {"rollbacks", back.rollbacks}};
 }
 
 WentBack went_back(const Value& value) {
   return {step_of(value), Generation{whole<std::uint64_t>(value.at("generation"))},
-          Step{whole<std::int64_t>(value.at("from"))}, value.at("how").get<std::string>()};
+          Step{whole<std::int64_t>(value.at("from"))}, value.at("how").get<std::string>(),
+          whole<std::int64_t>(value.at("rollbacks"))};
 }
 
 Value value_of(const CheckpointWritten& checkpoint) {

@@ -206,6 +206,7 @@ class Trainer {
   Error disagree(std::string_view since) const;
   Status roll_back(bool first_goes);
   observe::Notice return_from(Step from, Step to) const;
+  void tell_rollback(Step from, Step to, std::int64_t rollbacks);
   Status look_for_wrong_bits(const Error& why);
   Status name_the_wrong();
   Status compare_gradients(Step step, std::uint64_t checksum);

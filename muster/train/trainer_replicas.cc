@@ -204,8 +204,10 @@ Status Trainer::settle_dispute(const std::vector<ReplicaReport>& reports) {
   }
   const bool first_goes = odd && std::ranges::count(*odd, Rank{0}) > 0;
   // Whoever takes its rank does not go back either.
-  if (first_goes && is_first() && options_.keeps_ranks)
+  if (first_goes && is_first() && options_.keeps_ranks) {
     parts_.hub.publish(return_from(step, guard_.verified()));
+    tell_rollback(step, guard_.verified(), position_.rollbacks + 1);
+  }
   if (!goes && !newcomer) MUSTER_TRY(roll_back(first_goes));
   // Whoever goes ends the generation by it; before that all must know that they have to go back.
   MUSTER_TRY(meet(op_for("going back")));
@@ -241,10 +243,22 @@ Status Trainer::roll_back(bool first_goes) {
   position_.losses = {};
   position_.settled = true;
   position_.flags = {};
+  tell_rollback(from, then.committed, position_.rollbacks);
   const observe::Notice notice = return_from(from, then.committed);
   if (is_first()) parts_.hub.publish(notice);
   if (first_goes && !options_.keeps_ranks) owed_ = notice;  // it does not go back itself
   return open_stream();
+}
+
+// Those who take over tell only what counts.
+void Trainer::tell_rollback(Step from, Step to, std::int64_t rollbacks) {
+  std::erase_if(position_.rows, [to](const observe::Record& row) {
+    const auto* metrics = std::get_if<observe::Metrics>(&row);
+    const auto* committed = std::get_if<observe::StepCommitted>(&row);
+    return (metrics && metrics->step > to) || (committed && committed->step > to);
+  });
+  tell(observe::WentBack{
+      .to = to, .generation = group().generation, .from = from, .rollbacks = rollbacks});
 }
 
 observe::Notice Trainer::return_from(Step from, Step to) const {

@@ -123,7 +123,8 @@ void Trainer::tell_return() {
       .to = progress_.committed,
       .generation = back.generation,
       .from = back.from,
-      .how = fmt::format("{}: {}, since {}", describe_generation(took), where, why)});
+      .how = fmt::format("{}: {}, since {}", describe_generation(took), where, why),
+      .rollbacks = back.rollbacks});
 }
 
 void Trainer::tell_reunion(const Reunion& reunion, Duration took) {

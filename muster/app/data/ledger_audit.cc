@@ -37,7 +37,7 @@ constexpr std::int32_t kMostSlices = 1 << 20;
 
 class Auditor {
  public:
-  Result<LedgerAudit> run(std::string_view text);
+  Result<LedgerAudit> run(std::string_view text, Step reached);
 
  private:
   void read_line(std::string_view line);
@@ -66,7 +66,7 @@ class Auditor {
   std::int64_t torn_ = -1;  // the last line that is none
 };
 
-Result<LedgerAudit> Auditor::run(std::string_view text) {
+Result<LedgerAudit> Auditor::run(std::string_view text, Step reached) {
   while (!text.empty()) {
     const std::size_t end = text.find('\n');
     ++number_;
@@ -82,6 +82,7 @@ Result<LedgerAudit> Auditor::run(std::string_view text) {
     audit_.faults.emplace_back(
         "nothing is committed: no step is recorded; none was trained yet, or the launcher was "
         "killed before it wrote of one");
+  if (to_int(reached) > step_) go_on_after(to_int(reached));
   for (const Steps& gap : unrecorded_) {
     if (gap.last <= gap.after) continue;
     audit_.unrecorded += gap.last - gap.after;
@@ -193,6 +194,8 @@ std::uint64_t Auditor::expected_roll(const Segment& segment) const {
 
 }  // namespace
 
-Result<LedgerAudit> audit_ledger(std::string_view text) { return Auditor().run(text); }
+Result<LedgerAudit> audit_ledger(std::string_view text, Step reached) {
+  return Auditor().run(text, reached);
+}
 
 }  // namespace muster::app

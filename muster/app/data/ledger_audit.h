@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "muster/base/ids.h"
 #include "muster/base/result.h"
 
 namespace muster::app {
@@ -32,7 +33,9 @@ struct LedgerAudit {
   bool proven() const noexcept { return well() && unrecorded == 0; }
 };
 
-// kCorrupt for a text that no ledger is, such as one without its first line.
-Result<LedgerAudit> audit_ledger(std::string_view text);
+// kCorrupt for a text that no ledger is, such as one without its first line. `reached`: the step
+// after which the run stands by what else it has recorded; those behind the ledger's last are
+// unrecorded.
+Result<LedgerAudit> audit_ledger(std::string_view text, Step reached = Step{0});
 
 }  // namespace muster::app

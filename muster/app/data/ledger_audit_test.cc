@@ -181,6 +181,18 @@ TEST_F(LedgerGapTest, SoAreThoseThatALostLineTookBack) {
   EXPECT_EQ(found.steps, 9);
 }
 
+TEST_F(LedgerAuditTest, StepsThatTheRunHasBeyondItAreUnrecorded) {
+  start(0);
+  commit(1, 5);
+  EXPECT_TRUE(audit_ledger(text(), Step{5})->proven());
+  EXPECT_TRUE(audit_ledger(text(), Step{3})->proven());
+  const auto found = audit_ledger(text(), Step{9});
+  EXPECT_TRUE(found->well());
+  EXPECT_FALSE(found->proven());
+  EXPECT_EQ(found->steps, 9);
+  EXPECT_EQ(found->unrecorded_ranges, (decltype(found->unrecorded_ranges){{6, 9}}));
+}
+
 TEST_F(LedgerAuditTest, ALedgerWithoutAStepProvesNothing) {
   start(0);
   const LedgerAudit found = audit();

@@ -184,8 +184,9 @@ bool RunObserver::is_told_already(const observe::Record& record) {
     return is_again(row->is_evaluation() ? told_evaluation_ : told_step_, row->step);
   if (std::holds_alternative<observe::RunStarted>(record)) return std::exchange(told_start_, true);
   if (const auto* back = std::get_if<observe::WentBack>(&record)) {
-    if (back->generation <= told_back_) return true;
-    told_back_ = back->generation;
+    const std::pair which(back->generation, back->rollbacks);
+    if (which <= told_back_) return true;
+    told_back_ = which;
     path_.go_back(back->to);
     tell_return(*back);
     if (told_commit_) told_commit_ = std::min(*told_commit_, back->to);
@@ -197,6 +198,7 @@ bool RunObserver::is_told_already(const observe::Record& record) {
 
 // Who goes back may be new, and know nothing of the steps that are lost.
 void RunObserver::tell_return(const observe::WentBack& back) {
+  if (back.how.empty()) return;
   const Step from = std::max(back.from, told_commit_.value_or(Step{0}));
   const std::int64_t again = std::max<std::int64_t>(0, to_int(from) - to_int(back.to));
   tell({.text =

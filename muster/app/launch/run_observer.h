@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "muster/app/launch/live_file.h"
 #include "muster/app/launch/run_sinks.h"
@@ -117,7 +118,8 @@ class RunObserver final : public cluster::LaunchObserver {
   std::optional<Step> told_commit_;
   std::optional<Step> told_evaluation_;
   bool told_start_ = false;
-  Generation told_back_{0};  // the last one that went back
+  std::pair<Generation, std::int64_t>
+      told_back_{};  // in which it last went back, how often by then
   std::string libtorch_;
   bool told_of_asking_ = false;
   bool holds_notes_ = true;                  // until the run's first line
