@@ -79,7 +79,8 @@ def play(muster, folder, expected, workers, victim, *ways, source=None):
     assert runs.weights(run, STEPS) == expected, f"other weights\n{output}"
     audit = subprocess.run([muster, "data", "audit", "--json", str(run)], capture_output=True)
     told = json.loads(audit.stdout)
-    assert told["well"] and told["superseded_steps"] > 0, f"what was undone counts as trained: {audit.stdout}"
+    ledger = (run / "ledger.jsonl").read_text()
+    assert told["well"] and told["superseded_steps"] > 0, f"what was undone counts as trained: {ledger}\n{output}"
 
 
 def play_gradient(muster, folder, expected, workers, victim, *ways):

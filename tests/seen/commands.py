@@ -82,7 +82,7 @@ def while_it_trains(muster, folder, workers):
             assert f"[rank{rank}] {line}\n" in followed, (line, followed)
 
     output = asked.ask("resume", name, "--workers", "1", "--set", f"training.max_steps={step + 5}")
-    assert re.search(r"train twice as long  \S+ resume \S+ --workers 1 --set ", output), output
+    assert re.search(r"train twice as long +\S+ resume \S+ --workers 1 --set ", output), output
     (listed,) = [one for one in asked.json("runs")["runs"] if one["id"] == name]
     assert listed["state"] == "finished" and listed["step"] == step + 5, listed
     assert "nothing to stop" in asked.ask("stop", name, code=3)

@@ -48,7 +48,7 @@ TEST(NextSteps, TheBestWeightsAreOfferedWhereTheyAreNotTheNewest) {
   RunOutcome passed = outcome(ExitCode::kDone, true);
   passed.best = Step{1200};
   EXPECT_EQ(next_steps(passed, job),
-            "next: take the weights               muster checkpoint export runs/fashion/x --output "
+            "next: take the weights              muster checkpoint export runs/fashion/x --output "
             "weights\n"
             "      take the best, of step 1,200  muster checkpoint export runs/fashion/x --best "
             "--output best\n"
