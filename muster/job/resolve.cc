@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "muster/base/units.h"
 #include "muster/job/daily.h"
 #include "muster/job/draft.h"
 #include "muster/job/enum_names.h"
@@ -218,6 +219,29 @@ void check_who_starts(Draft& draft) {
                    "for example `listen: 10.0.0.5:29400`");
 }
 
+void check_daily(Draft& draft) {
+  const auto& scaling = draft.spec.autoscaling;
+  const auto& workers = draft.spec.workers;
+  const auto daily = parse_daily(scaling.schedule);
+  if (!daily) return draft.complain({"autoscaling.schedule"}, daily.error().message, "");
+  if (scaling.policy != AutoscalingPolicy::kSchedule) return;
+  if (daily->empty())
+    return draft.complain({"autoscaling.policy", "autoscaling.schedule"},
+                          "autoscaling.policy schedule needs autoscaling.schedule",
+                          "for example `08:00=2, 20:00=8`");
+  for (const DailyEntry& entry : *daily) {
+    const bool few = entry.workers < workers.min_workers;
+    if (!few && entry.workers <= workers.max_workers) continue;
+    const std::string_view limit = few ? "workers.min_workers" : "workers.max_workers";
+    draft.complain(
+        {"autoscaling.schedule", limit},
+        fmt::format("autoscaling.schedule asks for {} at {:02}:{:02}, {} than {} {}",
+                    counted(entry.workers, "worker"), entry.minute / 60, entry.minute % 60,
+                    few ? "fewer" : "more", limit, draft.shown(limit)),
+        "no more than these train, and no fewer");
+  }
+}
+
 void check_autoscaling(Draft& draft) {
   const auto& scaling = draft.spec.autoscaling;
   if (scaling.policy == AutoscalingPolicy::kNone) return;
@@ -229,12 +253,7 @@ void check_autoscaling(Draft& draft) {
                    "workers.min_workers",
                    "for example `min_workers: 1` and `max_workers: 8`");
   }
-  const auto daily = parse_daily(scaling.schedule);
-  if (!daily) draft.complain({"autoscaling.schedule"}, daily.error().message, "");
-  if (scaling.policy == AutoscalingPolicy::kSchedule && scaling.schedule.empty())
-    draft.complain({"autoscaling.policy", "autoscaling.schedule"},
-                   "autoscaling.policy schedule needs autoscaling.schedule",
-                   "for example `08:00=2, 20:00=8`");
+  check_daily(draft);
   const bool asks = !(scaling.file + scaling.command + scaling.url).empty();
   if (scaling.policy == AutoscalingPolicy::kProbe && !asks)
     draft.complain({"autoscaling.policy"}, "autoscaling.policy probe needs somebody to ask",
