@@ -133,10 +133,12 @@ TEST(Schema, TakesTheAddressesThatTheLoaderTakes) {
            {"mlflow.tracking_uri", "mlflow: {tracking_uri: "},
            {"workers.listen", "workers: {listen: "},
            {"prometheus.listen", "prometheus: {token_file: /t, listen: "}}) {
+    const bool is_guarded = field == "prometheus.listen";  // a guard needs something to guard
     const std::regex pattern(
         schema_of(root, *muster_fields()->find(field)).at("pattern").get<std::string>());
     for (const std::string& text : addresses)
-      EXPECT_EQ(std::regex_search(text, pattern), job_takes(group, '"' + text + '"'))
+      EXPECT_EQ(std::regex_search(text, pattern) && !(text.empty() && is_guarded),
+                job_takes(group, '"' + text + '"'))
           << field << ": " << text;
   }
 }

@@ -51,11 +51,13 @@ class TracingCommunicator final : public Forward {
     const std::uint64_t sequence = recorder_->begin(std::move(entry));
     Work work = inner().submit(std::move(op), options);
     recorder_->holds(sequence, work);
-    work.note_done([recorder = recorder_, sequence, &clock = clock_](const Status& outcome) {
-      recorder->end(sequence, clock.now(), outcome);
+    // Which holds them: an operation that never ends must not keep it alive.
+    const std::weak_ptr<FlightRecorder> notes = recorder_;
+    work.note_done([notes, sequence, &clock = clock_](const Status& outcome) {
+      if (const auto recorder = notes.lock()) recorder->end(sequence, clock.now(), outcome);
     });
-    work.note_wait([recorder = recorder_, sequence, &clock = clock_] {
-      recorder->awaits(sequence, clock.now());
+    work.note_wait([notes, sequence, &clock = clock_] {
+      if (const auto recorder = notes.lock()) recorder->awaits(sequence, clock.now());
     });
     return work;
   }
