@@ -18,16 +18,22 @@ namespace {
 
 using observe::RunFolder;
 
-// As it is told to people and kept in lists: without `latest`, and relative where it was.
-Path real_place(const Path& path, Machine& machine) {
-  const auto target = machine.behind_link(path);
-  if (!target) return path.has_filename() ? path : path.parent_path();
-  return path.parent_path() / *target;
+// As it is told to people and kept in lists: without `latest`, and relative where it was, unless
+// the folder of its job would not be in it, whose name is the run's.
+Path real_place(const Path& path, const Context& context) {
+  const auto target = context.machine.behind_link(path);
+  const Path place = (target ? path.parent_path() / *target : path).lexically_normal();
+  const Path plain = place.has_filename() ? place : place.parent_path();
+  const Path job = plain.parent_path().filename();
+  const bool is_named = !job.empty() && job != ".." && plain.filename() != ".." && plain != ".";
+  if (is_named) return plain;
+  const Path whole = context.absolute(plain).lexically_normal();
+  return whole.has_filename() ? whole : whole.parent_path();
 }
 
 std::optional<Path> run_at(const Path& path, const Context& context) {
   for (const Path& place : {path, path / "latest"}) {
-    if (observe::is_run(context.files, place)) return real_place(place, context.machine);
+    if (observe::is_run(context.files, place)) return real_place(place, context);
   }
   return std::nullopt;
 }

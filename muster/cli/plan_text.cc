@@ -322,7 +322,10 @@ std::string nearest_text(const JobPlan& plan, std::size_t width) {
   const auto options = nearest_options(plan, nearest);
   if (nearest.way().fits)
     return none + "\n" +
-           with_options(fmt::format("the nearest that does ({} a worker, which may take {}{}):",
+           with_options(fmt::format("the nearest that {} ({} a worker, which may take {}{}):",
+                                    nearest.plan->profile.counted()
+                                        ? "may, by what is counted without activations"
+                                        : "does",
                                     need, limit, leaves_bits(nearest) ? "" : "; other bits"),
                         options, width);
   const std::uint64_t process = nearest.way().estimate->memory.process;

@@ -60,8 +60,9 @@ Status wait_for_end(int launcher, const observe::RunFolder& folder, Duration pat
   return ok();
 }
 
-std::string how_to_go_on(const observe::RunInfo& run) {
-  if (run.state == observe::RunState::kFinished || run.state == observe::RunState::kRunning)
+std::string how_to_go_on(const observe::RunInfo& run, bool saved) {
+  if (!saved || run.state == observe::RunState::kFinished ||
+      run.state == observe::RunState::kRunning)
     return {};
   return fmt::format("; go on with: muster resume {}", run.root.native());
 }
@@ -74,7 +75,8 @@ void tell_end(const observe::RunFolder& folder, const StopArguments& arguments, 
   }
   context.out << fmt::format("{} {}: {} at step {}{}{}\n", run.name.job, run.name.id,
                              to_string(run.state), observe::grouped(to_int(last_step(run.outline))),
-                             run.reason.empty() ? "" : ", " + run.reason, how_to_go_on(run));
+                             run.reason.empty() ? "" : ", " + run.reason,
+                             how_to_go_on(run, folder.has_checkpoint(context.files)));
 }
 
 Status stop(const StopArguments& arguments, Context& context) {

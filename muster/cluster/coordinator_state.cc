@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <unordered_map>
 
+#include "muster/base/units.h"
 #include "muster/cluster/coordinator.h"
 #include "muster/cluster/port_owner.h"
 
@@ -312,11 +313,14 @@ std::vector<Action> CoordinatorState::on_clock(TimePoint now) {
   decide(now);
   if (generation_ == Generation{0} && !gave_up_ && now - started_ >= options_.join_timeout) {
     gave_up_ = true;
-    tell([why = fail(ErrorCode::kTimeout,
-                     fmt::format("[cluster/join] {} in time; see their logs", missing_workers()))](
-             const CoordinatorEvents& events) {
-      if (events.on_join_timeout) events.on_join_timeout(why);
-    });
+    tell(
+        [why = fail(ErrorCode::kTimeout,
+                    fmt::format("[cluster/join] {} in time ({}); start whoever is missing, and see "
+                                "the logs of those that were started",
+                                missing_workers(), format_duration(options_.join_timeout)))](
+            const CoordinatorEvents& events) {
+          if (events.on_join_timeout) events.on_join_timeout(why);
+        });
   }
   return take_actions();
 }

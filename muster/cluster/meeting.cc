@@ -50,8 +50,17 @@ std::string doubt_about_meeting(const net::Address& meeting) {
 Result<std::string> address_for_others(const VariableLookup& variable,
                                        const net::Address& coordinator) {
   auto told = variable(kLocalAddressVariable);
-  if (told && !told->empty()) return *std::move(told);
-  return net::local_host_towards(coordinator);
+  if (!told || told->empty()) return net::local_host_towards(coordinator);
+  const auto own = net::is_own_host(*told);
+  const std::string name =
+      fmt::format("[world] {} (muster launch --local-addr)", kLocalAddressVariable);
+  if (!own) return with_context(own.error(), name);
+  if (*own) return *std::move(told);
+  return fail(ErrorCode::kUnavailable,
+              fmt::format("{} is {}, which is no address of this host: others do not reach it "
+                          "there; give the address of the interface that they reach, or leave it "
+                          "out",
+                          name, *told));
 }
 
 Result<MeetingCredentials> meeting_credentials(WallTime now) {

@@ -27,7 +27,8 @@ bool is_loopback(const std::string& host);
 std::string doubt_about_meeting(const net::Address& meeting);
 
 // Where others reach this process: what MUSTER_LOCAL_ADDR says, or this host's address on the way
-// to their coordinator. May ask the name service. kUnavailable: no way leads there.
+// to their coordinator. May ask the name service. kUnavailable: no way leads there, or the variable
+// names no address of this host.
 Result<std::string> address_for_others(const VariableLookup& variable,
                                        const net::Address& coordinator);
 

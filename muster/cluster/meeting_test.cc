@@ -15,8 +15,13 @@ TEST(Meeting, OthersReachAProcessWhereItIsToldTo) {
         {"127.0.0.1", 9});
   };
   EXPECT_EQ(address().value_or(""), "127.0.0.1") << "on the way to the coordinator";
-  told = "10.0.0.6";
-  EXPECT_EQ(address().value_or(""), "10.0.0.6");
+  told = "127.0.0.6";
+  EXPECT_EQ(address().value_or(""), "127.0.0.6");
+  told = "198.51.100.7";
+  EXPECT_NE(address().error().message.find("MUSTER_LOCAL_ADDR (muster launch --local-addr) is "
+                                           "198.51.100.7, which is no address of this host"),
+            std::string::npos)
+      << address().error().message;
   told = "";
   EXPECT_EQ(address().value_or(""), "127.0.0.1");
 }

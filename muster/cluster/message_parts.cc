@@ -35,12 +35,13 @@ WorkerInfo worker_info(const Json& json) {
 Json to_json(const Progress& progress) {
   return {{"step", to_int(progress.step)},
           {"phase", progress.phase},
-          {"operation", progress.operation}};
+          {"operation", progress.operation},
+          {"resident", progress.resident}};
 }
 
 Progress progress(const Json& json) {
   return {Step{json.at("step").get<std::int64_t>()}, json.at("phase").get<std::string>(),
-          json.at("operation").get<std::string>()};
+          json.at("operation").get<std::string>(), json.at("resident").get<std::uint64_t>()};
 }
 
 Json to_json(const Error& error) {

@@ -33,8 +33,9 @@ inline constexpr std::uint32_t kControlVersion = 1;
 // Where a worker is; said at a failure. See Whereabouts.
 struct Progress {
   Step step{0};
-  std::string phase;      // "updating", …; some are in base/phases.h
-  std::string operation;  // "backward of slice 3", "all_reduce sum F32 [8] (gradients/3)"
+  std::string phase;           // "updating", …; some are in base/phases.h
+  std::string operation;       // "backward of slice 3", "all_reduce sum F32 [8] (gradients/3)"
+  std::uint64_t resident = 0;  // bytes of its process in memory; 0: it does not say
   friend bool operator==(const Progress&, const Progress&) = default;
 };
 // "at step 31, computing and reducing gradients, in backward of slice 3"

@@ -44,6 +44,8 @@ Result<ReportInput> read_run(Files& files, const RunFolder& folder) {
   input.ended = no_end();
   for (Record& record : lines.records) add(input, std::move(record));
   end_with_the_last_row(input);
+  if (input.ended.reason == no_end().reason && folder.launcher(files))
+    input.ended.reason = "it still trains";
   if (std::ssize(input.notices) > kNotices)
     input.notices.erase(input.notices.begin(), input.notices.end() - kNotices);
   for (const Error& damaged : lines.damaged)

@@ -116,6 +116,8 @@ def killed_before_it_saved(muster, folder):
     job = runs.write_job(folder, "mlp", steps=10**6)
     training = runs.start(muster, job, *runs.settings(*runs.UNTIL_STOPPED, "checkpoint.every=never", "evaluation.keep_best=false"))
     run = runs.wait_for_step(training, folder, 30)
+    told = asked.ask("resume", str(run), code=3)  # it may save yet
+    assert "another muster still trains there" in told and "has no checkpoint" not in told, told
     training.kill()
     training.communicate()
     wait_until(lambda: asked.json("status", str(run))["state"] == "failed", "it is told as failed")
@@ -124,6 +126,20 @@ def killed_before_it_saved(muster, folder):
         told = asked.ask("resume", str(run), *dry, code=3)
         assert f"{run} has no checkpoint" in told and f"muster train {run}/job.yaml" in told, told
     assert asked.ask("status", str(run)) == before, before
+
+
+def stopped_before_it_saved(muster, folder):
+    """Named from within its folders it has its name all the same, and nobody is sent where there is nothing."""
+    asked = Asked(muster, folder)
+    job = runs.write_job(folder, "mlp", steps=10**6)
+    training = runs.start(muster, job, *runs.settings(*runs.UNTIL_STOPPED, "checkpoint.every=never", "evaluation.keep_best=false"))
+    run = runs.wait_for_step(training, folder, 30)
+    here = subprocess.run([muster, "status", ".", "--json"], cwd=run, capture_output=True, text=True, check=True)
+    status = json.loads(here.stdout)
+    assert status["job"] == "tiny" and status["id"] == id_of(run), status
+    told = asked.ask("stop", "--now", str(run))
+    training.communicate()
+    assert "go on with" not in told, told
 
 
 def two_compared(muster, folder):
@@ -145,7 +161,7 @@ def two_compared(muster, folder):
 
 def main():
     arguments = runs.arguments()
-    runs.play((by_one, by_three, killed, killed_before_it_saved, two_compared), arguments.muster)
+    runs.play((by_one, by_three, killed, killed_before_it_saved, stopped_before_it_saved, two_compared), arguments.muster)
 
 
 if __name__ == "__main__":

@@ -236,8 +236,8 @@ def whole(server, muster, folder, workers):
     assert SECRET not in output and SECRET not in json.dumps(there)
 
 
-def whole_of_two(server, muster, folder):
-    whole(server, muster, folder, 2)
+def whole_of_three(server, muster, folder):
+    whole(server, muster, folder, 3)
 
 
 def whole_of_one(server, muster, folder):
@@ -306,7 +306,7 @@ def https(server, muster, folder):
 
 def main():
     arguments = runs.arguments()
-    scenarios = (late, lost, away_at_the_end, whole_of_two, whole_of_one, resumed, https)
+    scenarios = (late, lost, away_at_the_end, whole_of_three, whole_of_one, resumed, https)
     with runs.workplace() as folder:
         runs.write_data(folder)
         server = Server(folder)

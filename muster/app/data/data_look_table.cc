@@ -18,16 +18,18 @@ constexpr std::size_t kBeginning = 1 << 16;  // bytes in which the first row end
 constexpr std::int64_t kMostClasses = 100;   // of a column that is guessed to be the target
 constexpr std::int64_t kRowsOfAClass = 5;    // on average
 
-// Words or numbers that come again and again.
+// Words or numbers that come again and again, in every row: of one without a label nothing is
+// learnt.
 bool can_be_target(const data::CsvColumn& column, std::int64_t rows) {
   const std::int64_t count = std::ssize(column.words);
-  return column.has_words && count >= 2 && count <= kMostClasses && rows >= kRowsOfAClass * count;
+  return column.has_words && column.missing == 0 && count >= 2 && count <= kMostClasses &&
+         rows >= kRowsOfAClass * count;
 }
 
 // By name, the surest first, or else the last that could be one.
 const data::CsvColumn* target_of(const data::CsvTable& table) {
   for (const std::string_view name :
-       {"target", "label", "class", "diagnosis", "outcome", "species", "category", "y"})
+       {"target", "label", "class", "diagnosis", "outcome", "species", "survived", "category", "y"})
     for (const data::CsvColumn& column : table.columns)
       if (lowered(column.name) == name && can_be_target(column, table.rows())) return &column;
   for (auto column = table.columns.rbegin(); column != table.columns.rend(); ++column)
@@ -91,7 +93,8 @@ Result<DataFound> look_at_table(Files& files, const Path& path) {
   if (target == nullptr)
     return fail(ErrorCode::kUnsupported,
                 fmt::format("[data/look] {}: of {} none holds 2 to {} different values, each in {} "
-                            "rows or more, which could be classes; muster learns classes",
+                            "rows or more and one in every row, which could be classes; muster "
+                            "learns classes",
                             path.string(), counted(std::ssize(table.columns), "column"),
                             kMostClasses, kRowsOfAClass));
   LabelledTable found{.validation_split = share_held_out(table.rows()),

@@ -4,8 +4,6 @@
 #include <utility>
 
 #include "muster/base/exception_error.h"
-#include "muster/cluster/environment.h"
-#include "muster/observe/environment.h"
 
 namespace muster::app {
 namespace {
@@ -28,7 +26,6 @@ LiveFile::LiveFile(Files& files, Path path, Clock& clock)
     : files_(files),
       path_(std::move(path)),
       clock_(clock),
-      host_(cluster::describe_this_process(0, files).host),
       thread_([this](const std::stop_token& stop) { run(stop); }) {}
 
 LiveFile::~LiveFile() {
@@ -57,6 +54,7 @@ void LiveFile::note(std::int32_t worker, const cluster::Progress& progress) {
   entry.now.step = to_int(progress.step);
   entry.now.phase = progress.phase;
   entry.now.operation = progress.operation;
+  entry.now.resident = progress.resident;
   entry.counts[static_cast<std::size_t>(activity_of(progress))] += 1;
 }
 
@@ -77,11 +75,8 @@ void LiveFile::run(const std::stop_token& stop) {
 }
 
 void LiveFile::write() {
-  auto workers = present();
+  const auto workers = present();
   if (workers.empty()) return;
-  for (LiveWorker& worker : workers) {
-    if (worker.host == host_) worker.resident = observe::resident_memory(files_, worker.pid);
-  }
   replace_file(files_, path_, to_json(workers));
 }
 

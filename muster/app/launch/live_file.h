@@ -37,7 +37,6 @@ class LiveFile {
   Files& files_;
   const Path path_;
   Clock& clock_;
-  const std::string host_;
   std::mutex mutex_;
   std::condition_variable wake_;
   std::map<std::int32_t, Entry> entries_;  // by worker; guarded by mutex_

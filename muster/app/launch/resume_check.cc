@@ -89,6 +89,7 @@ Status check_saved(Files& files, const observe::RunFolder& folder,
                    const job::WorkersSpec& workers) {
   const bool elsewhere = !workers.hosts.empty() || !workers.listen.empty();
   if (elsewhere || folder.has_checkpoint(files)) return ok();
+  if (folder.launcher(files)) return ok();  // it may save yet; whoever locks it is told so
   return fail(ErrorCode::kNotFound,
               fmt::format("[train/resume] {} has no checkpoint: nothing was saved before it ended; "
                           "its job can only start again, as a new run: muster train {}",

@@ -19,6 +19,7 @@
 #include "muster/cluster/meeting.h"
 #include "muster/comm/backend/loopback/loopback.h"
 #include "muster/comm/backend/native/native.h"
+#include "muster/observe/environment.h"
 
 namespace muster::app {
 namespace {
@@ -73,6 +74,12 @@ Session::Session(cluster::WorkerEnvironment environment,
   recorder_->on_change([this](std::string_view operation) { whereabouts_->waiting_in(operation); });
 }
 
+cluster::Progress Session::where_now() const {
+  cluster::Progress progress = whereabouts_->read();
+  progress.resident = observe::resident_memory(system_files());
+  return progress;
+}
+
 Session::~Session() {
   preemption_.reset();
   // Callbacks of the loop must not find half of this object gone.
@@ -108,7 +115,7 @@ Result<bool> Session::join() {
   cluster::MemberOptions member{.coordinator = environment_.coordinator,
                                 .info = cluster::describe_this_process(environment_.worker),
                                 .host = host_,
-                                .where = [this] { return whereabouts_->read(); },
+                                .where = [this] { return where_now(); },
                                 .follows_clock = job.trace.enabled,
                                 .version = build_version()};
   member.info.can_lead = sees_run_;

@@ -79,6 +79,7 @@ class Session final : public train::Generations {
 
   observe::Hub& hub() noexcept { return hub_; }
   cluster::Whereabouts& whereabouts() const noexcept { return *whereabouts_; }
+  cluster::Progress where_now() const;
   // Where this worker is, for whoever asks and for traces: see Whereabouts.
   void doing(Step step, std::string_view phase);
   void computing(std::int32_t lane, std::string_view pass);
