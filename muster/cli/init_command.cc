@@ -16,6 +16,7 @@ namespace {
 
 struct InitArguments {
   std::string data;
+  std::string target;
   std::string output = "job.yaml";
 };
 
@@ -31,7 +32,8 @@ Status check_written(const std::string& text, const Path& path) {
 }
 
 Status write_job(const InitArguments& arguments, Context& context) {
-  MUSTER_ASSIGN(const app::DataFound found, app::look_at_data(context.files, arguments.data));
+  MUSTER_ASSIGN(const app::DataFound found,
+                app::look_at_data(context.files, arguments.data, arguments.target));
   MUSTER_ASSIGN(const std::string text, starter_job(found, arguments.data));
   MUSTER_TRY(check_written(text, arguments.output));
   if (arguments.output == "-") {
@@ -59,7 +61,7 @@ void add_init_command(CLI::App& app, Context& context) {
   auto& command =
       add_command(app, "init", "Write a first job file for data, by looking at it",
                   {"muster init photos/             # a folder of .png or .jpg for each class",
-                   "muster init patients.csv -o patients.yaml",
+                   "muster init patients.csv --target outcome -o patients.yaml",
                    "muster init /usr/share/datasets/fashion-mnist", "muster init book.txt"});
   auto arguments = std::make_shared<InitArguments>();
   command
@@ -67,6 +69,10 @@ void add_init_command(CLI::App& app, Context& context) {
                   "A folder of pictures or of IDX files, a CSV or a text file")
       ->type_name("")
       ->required();
+  command
+      .add_option("--target", arguments->target,
+                  "The column of a table that is to be learnt; by default guessed")
+      ->type_name("COLUMN");
   command.add_option("-o,--output", arguments->output, "The job file; - for standard output")
       ->type_name("FILE")
       ->capture_default_str();

@@ -111,11 +111,18 @@ Result<DataFound> look_at_file(Files& files, const Path& path, std::uint64_t byt
 
 }  // namespace
 
-Result<DataFound> look_at_data(Files& files, const Path& path) {
+Result<DataFound> look_at_data(Files& files, const Path& path, const std::string& target) {
   if (!files.exists(path))
     return fail(ErrorCode::kNotFound, fmt::format("[data/look] there is no {}", path.string()));
-  if (const auto names = files.list(path)) return look_at_folder(files, path, *names);
-  if (is_table_name(path)) return look_at_table(files, path);
+  const auto names = files.list(path);
+  if (!names && is_table_name(path)) return look_at_table(files, path, target);
+  if (!target.empty())
+    return fail(
+        ErrorCode::kInvalid,
+        fmt::format("[data/look] `{}` would be a column of a table, and {} is none (.csv or "
+                    ".tsv)",
+                    target, path.string()));
+  if (names) return look_at_folder(files, path, *names);
   MUSTER_ASSIGN(const std::uint64_t bytes, files.size(path));
   return look_at_file(files, path, bytes);
 }

@@ -55,6 +55,8 @@ using DataFound = std::variant<LabelledArrays, ImageFolders, LabelledTable, Plai
 
 // Reads labels and some samples, tables whole, which takes seconds for large ones. kNotFound where
 // there is nothing; kUnsupported, saying what is there and what muster reads, for anything else.
-Result<DataFound> look_at_data(Files& files, const Path& path);
+// `target`: the column of a table that is to be learnt; empty: it is guessed. kInvalid where there
+// is none of that name.
+Result<DataFound> look_at_data(Files& files, const Path& path, const std::string& target = {});
 
 }  // namespace muster::app

@@ -13,6 +13,7 @@ bool holds_pictures(Files& files, const Path& path);
 Result<DataFound> look_at_pictures(Files& files, const Path& path);
 
 bool is_table_name(const Path& path);  // ends with .csv or .tsv, perhaps with .gz behind
-Result<DataFound> look_at_table(Files& files, const Path& path);
+// `target`: its column of classes; empty: it is guessed.
+Result<DataFound> look_at_table(Files& files, const Path& path, const std::string& target);
 
 }  // namespace muster::app

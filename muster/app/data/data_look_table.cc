@@ -1,8 +1,11 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <optional>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "muster/app/data/data_look_kinds.h"
 #include "muster/base/lowered.h"
@@ -35,6 +38,37 @@ const data::CsvColumn* target_of(const data::CsvTable& table) {
   for (auto column = table.columns.rbegin(); column != table.columns.rend(); ++column)
     if (can_be_target(*column, table.rows())) return &*column;
   return nullptr;
+}
+
+Result<const data::CsvColumn*> guess_target(const data::CsvTable& table, const Path& path) {
+  if (const data::CsvColumn* const target = target_of(table)) return target;
+  return fail(ErrorCode::kUnsupported,
+              fmt::format("[data/look] {}: of {} none holds 2 to {} different values, each in {} "
+                          "rows or more and one in every row, which could be classes; muster "
+                          "learns classes",
+                          path.string(), counted(std::ssize(table.columns), "column"), kMostClasses,
+                          kRowsOfAClass));
+}
+
+Result<const data::CsvColumn*> named_target(const data::CsvTable& table, const Path& path,
+                                            const std::string& name) {
+  const auto column = std::ranges::find(table.columns, name, &data::CsvColumn::name);
+  std::vector<std::string> names;
+  for (const data::CsvColumn& each : table.columns) names.push_back(each.name);
+  if (column == table.columns.end())
+    return fail(ErrorCode::kInvalid, fmt::format("[data/look] {} has no column `{}`; it has {}",
+                                                 path.string(), name, fmt::join(names, ", ")));
+  if (column->missing > 0)
+    return fail(ErrorCode::kUnsupported,
+                fmt::format("[data/look] {}: column `{}` is empty in {}, of which nothing is "
+                            "learnt; fill it in, or leave these rows out",
+                            path.string(), name, counted(column->missing, "row")));
+  if (can_be_target(*column, table.rows())) return &*column;
+  return fail(
+      ErrorCode::kUnsupported,
+      fmt::format("[data/look] {}: column `{}` does not hold 2 to {} different values, each "
+                  "in {} rows or more, which could be classes; muster learns classes",
+                  path.string(), name, kMostClasses, kRowsOfAClass));
 }
 
 // Numbers that only count the rows tell nothing of them.
@@ -83,20 +117,14 @@ bool is_table_name(const Path& path) {
   return name.ends_with(".csv") || name.ends_with(".tsv");
 }
 
-Result<DataFound> look_at_table(Files& files, const Path& path) {
+Result<DataFound> look_at_table(Files& files, const Path& path, const std::string& named) {
   MUSTER_ASSIGN(const data::Content content, data::read_maybe_gzip(files, path));
   const auto beginning = content.bytes.first(std::min(content.bytes.size(), kBeginning));
   const data::CsvLayout layout =
       data::guess_layout({reinterpret_cast<const char*>(beginning.data()), beginning.size()});
   MUSTER_ASSIGN(const data::CsvTable table, data::read_csv(files, path, layout));
-  const data::CsvColumn* const target = target_of(table);
-  if (target == nullptr)
-    return fail(ErrorCode::kUnsupported,
-                fmt::format("[data/look] {}: of {} none holds 2 to {} different values, each in {} "
-                            "rows or more and one in every row, which could be classes; muster "
-                            "learns classes",
-                            path.string(), counted(std::ssize(table.columns), "column"),
-                            kMostClasses, kRowsOfAClass));
+  MUSTER_ASSIGN(const data::CsvColumn* const target,
+                named.empty() ? guess_target(table, path) : named_target(table, path, named));
   LabelledTable found{.validation_split = share_held_out(table.rows()),
                       .target = target->name,
                       .delimiter = layout.delimiter,
