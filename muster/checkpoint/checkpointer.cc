@@ -100,7 +100,13 @@ Checkpointer::Checkpointer(Files& files, const Clock& clock, Path folder, Checkp
 
 Result<SavedCheckpoint> Checkpointer::save(const SaveRequest& request) {
   const TimePoint start = clock_.now();
-  MUSTER_ASSIGN(auto all, survey(files_, folder_));
+  auto before = survey(files_, folder_);
+  if (!before)
+    return with_context(before.error(),
+                        fmt::format("[checkpoint/save] step {} was not saved, for the folder of "
+                                    "checkpoints cannot be read; put it back where it was",
+                                    to_int(request.step)));
+  std::vector<Found> all = std::move(*before);
   const Path at = fresh_folder(all, request.step);
   const auto manifest = write(request, at);
   if (!manifest) {

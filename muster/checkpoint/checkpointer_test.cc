@@ -250,6 +250,16 @@ TEST_F(CheckpointerTest, AFailedSaveSpeaksOfEarlierOnesWhereThereAreSome) {
   EXPECT_THAT(failure(), HasSubstr("step 2 was not saved, earlier checkpoints are intact: "));
 }
 
+TEST_F(CheckpointerTest, AFileInThePlaceOfItsFolderIsNamedWithTheStep) {
+  save(3);
+  ASSERT_TRUE(disk_.remove_all(checkpoints()));
+  overwrite(disk_, checkpoints(), "no folder");
+  SampleState state(4);
+  const auto saved = checkpointer().save(state.request(4));
+  ASSERT_FALSE(saved);
+  EXPECT_THAT(saved.error().message, HasSubstr("step 4 was not saved"));
+}
+
 TEST_F(CheckpointerTest, SavesAStepAgainUnderAnotherName) {
   save(1);
   SampleState second(42);

@@ -177,6 +177,8 @@ TEST(JobFailure, ThatTheJobOutlivesIsOneLineWithItsLastWords) {
   EXPECT_EQ(describe_loss_briefly(loss, {3, 0, {2}}),
             "worker 2 (pid 4711 on node-b) killed by SIGKILL at step 9, backward, in all_reduce "
             "gradients/3; 3 workers are left, going on");
+  EXPECT_THAT(describe_loss_briefly(loss, {0, 0, {}}),
+              ::testing::EndsWith("; 0 workers are left, and the job ends without it"));
   loss.last_heard = true;
   loss.host.clear();
   loss.last_lines.clear();

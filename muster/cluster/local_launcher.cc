@@ -316,7 +316,7 @@ std::string describe_loss_briefly(const JobFailure& loss, const Remainder& left)
   if (!left.begun) {
     text += left.wanted > 0 ? "and one comes in its place" : "which begin without it";
   } else if (left.wanted == 0) {
-    text += "going on";
+    text += left.workers > 0 ? "going on" : "and the job ends without it";
   } else {
     text += fmt::format("waiting until {} more {} joined ({})", left.wanted,
                         left.wanted == 1 ? "has" : "have", left.rule);

@@ -56,13 +56,17 @@ Error cannot_keep(const job::JobSpec& job, Error why) {
                       fmt::format("[train] run_folder: no run can be kept in {}", job.run_folder));
 }
 
+Status write_job(Files& files, const RunFolder& folder, const job::Job& job) {
+  MUSTER_TRY(write_atomically(files, folder.job(), job.text));
+  return write_atomically(files, folder.resolved_job(), job::to_yaml(job, true));
+}
+
 // Nothing of the run has changed where one of its files cannot be opened.
 Result<OpenedRun> open_run(Files& files, const RunFolder& folder, const job::Job& job,
                            const Logger& log) {
   MUSTER_ASSIGN(auto lock, folder.lock(files));
   MUSTER_ASSIGN(auto sinks, open_run_sinks(files, folder, job.spec.trace.enabled, log));
-  MUSTER_TRY(write_atomically(files, folder.job(), job.text));
-  MUSTER_TRY(write_atomically(files, folder.resolved_job(), job::to_yaml(job, true)));
+  MUSTER_TRY(write_job(files, folder, job));
   return OpenedRun{folder, std::move(lock), std::move(sinks)};
 }
 
@@ -356,6 +360,11 @@ Result<ExitCode> launch(const job::Job& job, const LaunchOptions& options, const
   if (!end) {
     observer.fail(end.error().message + about_address(places, job.spec, end.error()));
     return exit_code(end.error().code);
+  }
+  // Somebody has deleted it, and checkpoints have come since: they need it to go on.
+  if (!files.exists(folder.resolved_job()) && folder.has_checkpoint(files)) {
+    if (const Status again = write_job(files, folder, job); !again)
+      log->warn("{}", again.error().message);
   }
   const ExitCode code = code_of(*end, observer.stopped_early());
   const RunOutcome outcome{
