@@ -54,6 +54,7 @@ Result<const data::CsvColumn*> named_target(const data::CsvTable& table, const P
                                             const std::string& name) {
   const auto column = std::ranges::find(table.columns, name, &data::CsvColumn::name);
   std::vector<std::string> names;
+  names.reserve(table.columns.size());
   for (const data::CsvColumn& each : table.columns) names.push_back(each.name);
   if (column == table.columns.end())
     return fail(ErrorCode::kInvalid, fmt::format("[data/look] {} has no column `{}`; it has {}",
