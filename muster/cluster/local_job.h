@@ -106,6 +106,7 @@ class LocalJob {
   JobFailure failure_of(const WorkerProcess& culprit) const;
   void end_all(const Error& why);
   void kill_all();
+  void await_killed();
   std::vector<WorkerProcess*> all() const;
   void check_over();
   void stop(std::optional<int> signal, bool insists);
@@ -162,7 +163,8 @@ class LocalJob {
   std::optional<TimePoint> ending_since_;  // some process is on its way out
   net::Registration hear_timer_;           // for the last messages of processes that have ended
   net::Registration kill_timer_;
-  net::Registration waiting_timer_;  // for more workers
+  net::Registration left_behind_timer_;  // whoever was killed and does not end
+  net::Registration waiting_timer_;      // for more workers
   net::Registration drain_timer_;
   net::Registration scale_timer_;
   net::Registration begin_timer_;  // until which it may begin, though asked to stop

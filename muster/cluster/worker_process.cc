@@ -105,6 +105,17 @@ void WorkerProcess::stop_reading() {
   }
 }
 
+void WorkerProcess::leave_behind() {
+  logger_->warn(
+      "[cluster/launcher] worker {} (pid {}) was killed and is not gone ({}): it is left "
+      "behind; a debugger, or a disk that does not answer, may hold it",
+      to_int(evidence.rank), process_->pid(), describe_process(process_->pid()));
+  end_watch_ = nullptr;
+  evidence.end = ProcessEnd{.exit_status = {}, .signal = SIGKILL};
+  evidence.end_at = loop_->clock().now();
+  stop_reading();
+}
+
 void WorkerProcess::on_line(bool is_error, std::string_view line) {
   last_lines_.add(line);
   if (log_) {

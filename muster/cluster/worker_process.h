@@ -44,6 +44,7 @@ class WorkerProcess {
   void ask_to_leave();                       // SIGTERM: it drains; one on another host is cut off
   void kill();          // one elsewhere is only counted out: the coordinator tells it
   void stop_reading();  // when somebody else keeps its pipes open
+  void leave_behind();  // killed, and yet it does not end: from here on it counts as ended
   void read_rest();     // what it has written and nobody has read yet, but for an unfinished line
   bool output_ended() const noexcept { return !output_.watch && !error_.watch; }
   bool ended() const noexcept { return evidence.end.has_value() || gone_; }

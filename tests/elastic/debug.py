@@ -194,7 +194,7 @@ def hold_thread(thread):
 
 def is_held(muster, folder, job):
     """Its main thread alone, wherever it is, while its heart beats: it is named, and that it is held."""
-    process, run, victim, _, _ = hold(muster, folder, job, "held", "note")
+    process, run, victim, _, _ = hold(muster, folder, job, "held", "note", "--set", "communication.timeout=300s")
     if hold_thread(victim):
         text = debug_until(muster, run, r", which worker 1 has not called$|wait for worker 1, which does not get on$",
                            rf"^thread {victim} .*\n  it does not answer: it is held by a debugger, in ")
@@ -203,6 +203,18 @@ def is_held(muster, folder, job):
     else:
         runs.leave_out("this system does not let a process hold another one's thread")
     end(process)
+
+
+def is_held_to_the_end(muster, folder, job):
+    """Killed, it stays there for as long as its debugger does not let go: nobody waits for that."""
+    process, _, victim, _, _ = hold(muster, folder, job, "kept", "note", "--set", "communication.timeout=3s")
+    if hold_thread(victim):
+        code, output = runs.finish(process)
+        assert code == 1, f"{code}\n{output}"
+        find(rf"worker 1 \(pid {victim}\) was killed and is not gone \(its process has ended\): it is left behind; a debugger", output)
+        os.waitpid(victim, 0x40000000)  # as its debugger
+    else:
+        end(process)
 
 
 def stops(muster, folder, job):
@@ -306,7 +318,8 @@ def main():
         runs.write_data(folder)
         muster = faulty.install(folder, arguments.muster, arguments.worker)
         job = runs.write_job(folder, "resnet", steps=200)
-        for scene in (hangs, hangs_with_shards, hangs_in_memory, hangs_over_connections, is_held, stops, fails,
+        for scene in (hangs, hangs_with_shards, hangs_in_memory, hangs_over_connections, is_held, is_held_to_the_end,
+                      stops, fails,
                       a_stage_stops, a_stage_hangs, the_last_stage_hangs, well):
             scene(muster, folder, job)
             print(f"ok  {scene.__name__}", flush=True)
