@@ -23,7 +23,7 @@ using observe::RunFolder;
 Path real_place(const Path& path, const Context& context) {
   const auto target = context.machine.behind_link(path);
   const Path place = (target ? path.parent_path() / *target : path).lexically_normal();
-  const Path plain = place.has_filename() ? place : place.parent_path();
+  Path plain = place.has_filename() ? place : place.parent_path();
   const Path job = plain.parent_path().filename();
   const bool is_named = !job.empty() && job != ".." && plain.filename() != ".." && plain != ".";
   if (is_named) return plain;
