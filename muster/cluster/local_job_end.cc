@@ -1,7 +1,6 @@
 // How a local job ends: when all its workers have, after a failure, by a signal.
 #include <algorithm>
 #include <csignal>
-#include <functional>
 #include <utility>
 
 #include "muster/cluster/environment.h"
@@ -44,14 +43,13 @@ void LocalJob::kill_all() {
 
 // Whoever traces a process hears of its end before its parent, and may keep it for ever.
 void LocalJob::await_killed() {
-  const auto is_waited_for = [](const WorkerProcess* worker) { return !worker->ended(); };
-  std::vector<WorkerProcess*> left = all();
-  std::erase_if(left, std::not_fn(is_waited_for));
-  if (left_behind_timer_ || !std::ranges::all_of(left, &WorkerProcess::killed_by_us)) return;
-  left_behind_timer_ = loop_.call_at(loop_.clock().now() + kKilledIsGone, [this, is_waited_for] {
+  const bool only_killed = std::ranges::all_of(
+      all(), [](const WorkerProcess* worker) { return worker->ended() || worker->killed_by_us; });
+  if (left_behind_timer_ || !only_killed) return;
+  left_behind_timer_ = loop_.call_at(loop_.clock().now() + kKilledIsGone, [this] {
     left_behind_timer_ = nullptr;
     for (WorkerProcess* worker : all())
-      if (is_waited_for(worker) && worker->killed_by_us) worker->leave_behind();
+      if (!worker->ended() && worker->killed_by_us) worker->leave_behind();
     check_over();
   });
 }

@@ -3,9 +3,9 @@
 
 #include <algorithm>
 #include <optional>
+#include <ranges>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "muster/app/data/data_look_kinds.h"
 #include "muster/base/lowered.h"
@@ -53,12 +53,11 @@ Result<const data::CsvColumn*> guess_target(const data::CsvTable& table, const P
 Result<const data::CsvColumn*> named_target(const data::CsvTable& table, const Path& path,
                                             const std::string& name) {
   const auto column = std::ranges::find(table.columns, name, &data::CsvColumn::name);
-  std::vector<std::string> names;
-  names.reserve(table.columns.size());
-  for (const data::CsvColumn& each : table.columns) names.push_back(each.name);
-  if (column == table.columns.end())
+  if (column == table.columns.end()) {
+    const auto names = table.columns | std::views::transform(&data::CsvColumn::name);
     return fail(ErrorCode::kInvalid, fmt::format("[data/look] {} has no column `{}`; it has {}",
                                                  path.string(), name, fmt::join(names, ", ")));
+  }
   if (column->missing > 0)
     return fail(ErrorCode::kUnsupported,
                 fmt::format("[data/look] {}: column `{}` is empty in {}, of which nothing is "
