@@ -9,7 +9,7 @@ import subprocess
 from functools import partial
 
 from compilers import LANGUAGE, WARNINGS, in_core, needs_torch, precompiled_torch
-from sources import ROOT, arguments, cpp_files, finish, fingerprint, run_remembered
+from sources import ROOT, arguments, cpp_files, finish, fingerprint, Remembered
 
 
 def main():
@@ -22,7 +22,7 @@ def main():
         command[1:1] = precompiled_torch(partial(subprocess.run, cwd=ROOT, check=True))
     jobs = [(path, fingerprint(ROOT, path, command), [*command, "-include", str(path), "/dev/null"])
             for path in headers]
-    failures = run_remembered("checks/headers", jobs)
+    failures = Remembered("checks/headers", jobs).run_each()
     finish("headers", [f"{path}:1: does not compile alone" for path in failures], len(headers))
 
 

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """clang-tidy with the set of .clang-tidy on every source of the layers without libtorch, or with
 --torch on those with it. A file that passed is not looked at again until something it includes
-changes.
+changes. Files of a layer are looked at together, as one: most of the time goes into the headers
+that they share. Where something is found, each is looked at alone, and that is what counts.
 
 usage: tools/check_tidy.py [--torch] [FILE…]
 """
@@ -11,7 +12,19 @@ from functools import partial
 from pathlib import Path
 
 from compilers import LANGUAGE, in_core, needs_torch, precompiled_torch
-from sources import ROOT, arguments, cpp_files, finish, fingerprint, run_remembered
+from sources import ROOT, arguments, cpp_files, finish, fingerprint, Remembered
+
+
+def tidy(path, flags):
+    return ["clang-tidy-19", "--quiet", "--warnings-as-errors=*", str(path), "--", *flags]
+
+
+def tidy_of_all(flags, name, index, paths):
+    """The texts one after another, not included: some checks look at the main file alone."""
+    place = ROOT / "build/checks/together" / f"{name}{index}.cc"
+    place.parent.mkdir(parents=True, exist_ok=True)
+    place.write_text("\n".join((ROOT / path).read_text() for path in paths))
+    return tidy(place, flags)
 
 
 def main():
@@ -26,9 +39,10 @@ def main():
         flags += precompiled_torch(partial(subprocess.run, cwd=ROOT, check=True))
     rules = (ROOT / ".clang-tidy").read_text()
     jobs = [(path, fingerprint(ROOT, path, rules, flags),
-             ["clang-tidy-19", "--quiet", "--warnings-as-errors=*", str(path), "--", *flags])
-            for path in files]
-    failures = run_remembered("checks/tidy", jobs)
+             tidy(path, flags)) for path in files]
+    results = Remembered("checks/tidy", jobs)
+    results.try_together(partial(tidy_of_all, flags, "torch" if with_torch else "core"))
+    failures = results.run_each()
     finish("tidy", [f"{path}: see above" for path in failures], len(files))
 
 

@@ -14,6 +14,7 @@ SOURCE_FOLDERS = ("muster", "tests", "bench", "examples")
 # What the operating system offers, as a pattern of headers.
 SYSTEM_HEADER = (r"((arpa|linux|net|netinet|sys)/\w+|fcntl|unistd|poll|pthread|sched|semaphore|signal|dlfcn|execinfo|cxxabi"
                  r"|ifaddrs|locale|malloc|netdb|dirent|termios|spawn|pwd|grp|time|stdlib|stdio|string)\.h")
+TOGETHER = 16  # files of one run, as in the unity builds of CMakePresets.json
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 
 
@@ -92,26 +93,65 @@ def fingerprint(root, path, *extra):
     return digest.hexdigest()
 
 
-def run_remembered(name, jobs, root=ROOT):
-    """Runs commands on all cores; a command that passed is not run again while its fingerprint
-    stays. `jobs`: list of (path, fingerprint, command). Prints the output of those that fail and
-    returns their paths."""
-    passed = root / "build" / name
-    passed.mkdir(parents=True, exist_ok=True)
-    todo = [job for job in jobs if not (passed / job[1]).exists()]
+class Remembered:
+    """Results that were good, kept below build/: what passed is not looked at again while its
+    fingerprint stays. Jobs are (path, fingerprint, command)."""
 
-    def run(job):
-        path, mark, command = job
-        done = subprocess.run(command, cwd=root, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+    def __init__(self, name, jobs, root=ROOT):
+        self.root = root
+        self.jobs = jobs
+        self.passed = root / "build" / name
+        self.passed.mkdir(parents=True, exist_ok=True)
+
+    def open_jobs(self):
+        return [job for job in self.jobs if not (self.passed / job[1]).exists()]
+
+    def try_together(self, command_of):
+        """One run for several jobs of a layer, where most of a run is what they share:
+        `command_of(index, paths)` returns the command that stands for those of all. Jobs of a run that
+        passes have passed; one that does not is tried in halves, down to single jobs, which stay open.
+        Nothing is printed."""
+        layers = {}
+        for job in self.open_jobs():
+            layers.setdefault(job[0].parts[:2], []).append(job)
+        chunks = [jobs[first:first + TOGETHER] for jobs in layers.values()
+                  for first in range(0, len(jobs), TOGETHER)]
+
+        def run(index, jobs):
+            if len(jobs) < 2:
+                return
+            if self._run(command_of(index, [job[0] for job in jobs])).returncode == 0:
+                self._remember(jobs)
+                return
+            run(index, jobs[:len(jobs) // 2])
+            run(index, jobs[len(jobs) // 2:])
+
+        self._on_all_cores(lambda numbered: run(*numbered), enumerate(chunks))
+
+    def run_each(self):
+        """Runs what is open. Prints the output of those that fail and returns their paths."""
+        def run(job):
+            done = self._run(job[2])
+            if done.returncode == 0:
+                self._remember([job])
+                return None
+            print(done.stdout, flush=True)  # at once: a run that is cut short has still told
+            return job[0]
+
+        return [failure for failure in self._on_all_cores(run, self.open_jobs()) if failure]
+
+    def _run(self, command):
+        return subprocess.run(command, cwd=self.root, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                               text=True, errors="replace", check=False)
-        if done.returncode == 0:
-            (passed / mark).touch()
-            return None
-        print(done.stdout, flush=True)  # at once: a run that is cut short has still told
-        return path
 
-    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-        return [failure for failure in pool.map(run, todo) if failure]
+    def _remember(self, jobs):
+        for _, mark, _ in jobs:
+            (self.passed / mark).touch()
+
+    @staticmethod
+    def _on_all_cores(run, items):
+        with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+            return list(pool.map(run, items))
 
 
 def finish(check, problems, looked_at):
