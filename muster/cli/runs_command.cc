@@ -91,6 +91,7 @@ std::string none_passes(const RunFilter& filter, const std::vector<observe::RunF
                         const Path& folder) {
   const std::string where = fmt::format("among the {} in {}", found.size(), folder.native());
   std::vector<std::string> jobs;
+  jobs.reserve(found.size());
   for (const auto& run : found) jobs.push_back(observe::name_of(run.root()).job);
   std::ranges::sort(jobs);
   jobs.erase(std::ranges::unique(jobs).begin(), jobs.end());

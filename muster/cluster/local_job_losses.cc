@@ -301,15 +301,14 @@ void LocalJob::move_standby(const WorkerProcess& gone) {
     return host != gone.remote_host() && wrong_bits_of(host) <= 1;
   });
   if (spare == spares_.end()) return;
-  const std::string host = *spare;
   std::string& home = homes_[to_int(rank)];
-  const std::string before = std::exchange(home, host);
+  const std::string before = std::exchange(home, *spare);
   if (!start(to_int(rank))) {
     home = before;
     return;
   }
   spares_.erase(spare);
-  observer_.on_standby_moved(rank, host);
+  observer_.on_standby_moved(rank, home);
 }
 
 // One that joins those who train, or those who have yet to begin.

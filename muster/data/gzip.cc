@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <string>
+#include <tuple>
 
 #include "muster/base/checksum.h"
 #include "muster/base/units.h"
@@ -123,7 +124,7 @@ Status Inflater::grow(std::size_t capacity) {
                             "mapped",
                             path_.string(), format_bytes(capacity)));
   }
-  (void)bytes_.release();
+  std::ignore = bytes_.release();  // realloc has freed it
   bytes_.reset(static_cast<std::byte*>(moved));
   capacity_ = capacity;
   return ok();

@@ -52,6 +52,7 @@ std::vector<Field> checkpoint_fields() {
   };
 }
 
+// Who they are.
 std::vector<Field> workers_fields() {
   const auto in = [](auto member) { return at(&JobSpec::workers, member); };
   return {
@@ -95,6 +96,13 @@ std::vector<Field> workers_fields() {
            {.doc = "This host's address, as others reach it, and a port (0: any), where workers of "
                    "other hosts may join; empty: nobody else may.",
             .pattern = "^(.+:[0-9]+)?$"}),
+  };
+}
+
+// What is done without them.
+std::vector<Field> missing_workers_fields() {
+  const auto in = [](auto member) { return at(&JobSpec::workers, member); };
+  return {
       bind("workers.max_restarts", in(&WorkersSpec::max_restarts),
            {.doc =
                 "How often a new worker is started for one that died, within restart_window; it "
@@ -374,10 +382,10 @@ std::vector<Field> generate_fields() {
 
 std::vector<Field> surroundings_fields() {
   std::vector<Field> table;
-  for (auto* part :
-       {&evaluation_fields, &checkpoint_fields, &workers_fields, &autoscaling_fields,
-        &preemption_fields, &stragglers_fields, &replicas_fields, &communication_fields,
-        &logging_fields, &prometheus_fields, &mlflow_fields, &trace_fields, &generate_fields}) {
+  for (auto* part : {&evaluation_fields, &checkpoint_fields, &workers_fields,
+                     &missing_workers_fields, &autoscaling_fields, &preemption_fields,
+                     &stragglers_fields, &replicas_fields, &communication_fields, &logging_fields,
+                     &prometheus_fields, &mlflow_fields, &trace_fields, &generate_fields}) {
     for (auto& field : part()) table.push_back(std::move(field));
   }
   return table;

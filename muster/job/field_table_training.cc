@@ -156,8 +156,6 @@ std::vector<Field> mesh_fields() {
 }
 
 std::vector<Field> strategy_fields() {
-  const OnlyWith pipeline{"strategy.type", {"pipeline"}};
-  const OnlyWith staged{"strategy.type", {"pipeline", "hybrid"}};
   const auto in = [](auto member) { return at(&JobSpec::strategy, member); };
   return {
       bind("strategy.type", in(&StrategySpec::type),
@@ -181,6 +179,14 @@ std::vector<Field> strategy_fields() {
             .min = 1,
             .max = 3,
             .only_with = {"strategy.type", {"sharded", "hybrid"}}}),
+  };
+}
+
+std::vector<Field> pipeline_fields() {
+  const OnlyWith pipeline{"strategy.type", {"pipeline"}};
+  const OnlyWith staged{"strategy.type", {"pipeline", "hybrid"}};
+  const auto in = [](auto member) { return at(&JobSpec::strategy, member); };
+  return {
       bind("strategy.stages", in(&StrategySpec::stages),
            {.doc = "Workers that hold the model together; the others are further replicas.",
             .min = 1,
@@ -380,8 +386,9 @@ std::vector<Field> schedule_fields() {
 
 std::vector<Field> training_fields() {
   std::vector<Field> table = batch_fields();
-  for (const auto part : {computing_fields, loss_scale_fields, strategy_fields, sharing_fields,
-                          mesh_fields, optimizer_fields, ema_fields, schedule_fields})
+  for (const auto part :
+       {computing_fields, loss_scale_fields, strategy_fields, pipeline_fields, sharing_fields,
+        mesh_fields, optimizer_fields, ema_fields, schedule_fields})
     for (auto& field : part()) table.push_back(std::move(field));
   return table;
 }

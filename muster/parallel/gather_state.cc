@@ -157,6 +157,7 @@ class Collection {
 Status send(comm::Communicator& communicator, const std::vector<TensorSlice>& own,
             const std::vector<std::size_t>& chosen, Rank to, const comm::OpOptions& options) {
   std::vector<comm::Work> works;
+  works.reserve(chosen.size());
   for (const std::size_t i : chosen)
     works.push_back(communicator.submit(comm::Send{own[i].tensor, to, kStateTag}, options));
   return comm::wait_for_all(works);

@@ -35,6 +35,7 @@ std::vector<double> share_ends(std::int64_t elements, const std::vector<std::int
   const std::int64_t before = std::accumulate(so_far.begin(), so_far.end(), std::int64_t{0});
   const double even = static_cast<double>(before + elements) / static_cast<double>(so_far.size());
   std::vector<double> ends;
+  ends.reserve(so_far.size());
   double sum = 0;
   for (const std::int64_t has : so_far)
     ends.push_back(sum += std::max(0.0, even - static_cast<double>(has)));

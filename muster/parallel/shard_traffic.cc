@@ -20,6 +20,7 @@ constexpr Duration kAsLongAsItTakes = std::chrono::hours(1);
 
 std::vector<std::int64_t> own_sizes(const ShardExchangeOptions& options, Rank rank) {
   std::vector<std::int64_t> sizes;
+  sizes.reserve(options.shards.size());
   for (const auto& shards : options.shards) sizes.push_back(shards ? shards->count_of(rank) : 0);
   return sizes;
 }

@@ -178,6 +178,7 @@ Result<std::vector<double>> ShardedOptimizer::sum_by_parameter(std::vector<doubl
     MUSTER_TRY(one_of_each_->submit(sum, op).wait());
   }
   std::vector<double> sums;
+  sums.reserve(cells_.size());
   for (std::size_t p = 0; p < cells_.size(); ++p)
     sums.push_back(
         std::accumulate(by_cell.begin() + static_cast<std::ptrdiff_t>(first_cell_[p]),
@@ -284,6 +285,7 @@ Status ShardedOptimizer::update_scaled(optim::NormScaled& optimizer,
   MUSTER_ASSIGN(const std::vector<double> directions,
                 whole_squares(optimizer, &optim::NormSquares::direction));
   std::vector<optim::NormSquares> wholes;
+  wholes.reserve(pieces_.size());
   for (const ShardPiece& piece : pieces_)
     wholes.push_back({weights[parameter_of(piece)], directions[parameter_of(piece)]});
   return on_lanes_(pieces_.size(), [&](std::size_t begin, std::size_t end) {

@@ -224,6 +224,7 @@ std::vector<UnitPass> SliceGradients::passes(const Unit& unit, const StepInput& 
 Status SliceGradients::begin(const std::vector<Unit>& units, const StepInput& input) {
   if (shard_exchange_) {  // first: it is a collective, in which also those without units take part
     std::vector<std::int64_t> counts;
+    counts.reserve(units.size());
     for (const Unit& unit : units)
       counts.push_back(
           std::max<std::int64_t>(1, static_cast<std::int64_t>(passes(unit, input).size())));

@@ -188,6 +188,6 @@ void SliceMeeting::be_over() {
   if (arrived_ > 0) end(uneven());
 }
 
-Error SliceMeeting::cause_of(Error error) const { return failure_ ? *failure_ : std::move(error); }
+Error SliceMeeting::cause_of(const Error& error) const { return failure_.value_or(error); }
 
 }  // namespace muster::parallel

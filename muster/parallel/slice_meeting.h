@@ -72,7 +72,7 @@ class SliceMeeting {
   void give_up(const Error& why);
   // What ended the meetings, of which libtorch passes on no more than the text; `error` where
   // nothing did. Once no unit runs, as the next.
-  Error cause_of(Error error) const;
+  Error cause_of(const Error& error) const;
   // How long all units here have waited for other ranks in this step.
   Duration waited() const { return waited_; }
   // Handed to the communicator in this step.

@@ -113,7 +113,7 @@ std::uint64_t Together::take_bytes() const {
 Error Together::cause_of(Error error) const {
   auto of_tensors = tensors_->take_failure(), of_sequences = sequences_->take_failure();
   if (of_tensors) return *std::move(of_tensors);
-  return of_sequences ? *std::move(of_sequences) : error;
+  return of_sequences ? *std::move(of_sequences) : std::move(error);
 }
 
 // Of a shard it has some rows, which need not be those of the other parts' shards.
@@ -122,9 +122,11 @@ Status Together::sum_addends(PeerUpdate& update) const {
   const WholeRows rows(update.optimizer(), tensors_->cuts_sequence());
   if (rows.count() == 0) return ok();
   const at::Tensor flat = at::zeros({rows.count()}, at::kFloat);
-  rows.each(flat, [](at::Tensor place, const at::Tensor& gradient) { place.copy_(gradient); });
+  rows.each(flat,
+            [](const at::Tensor& place, const at::Tensor& gradient) { place.copy_(gradient); });
   MUSTER_TRY(sum_over_all(flat, update));
-  rows.each(flat, [](const at::Tensor& place, at::Tensor gradient) { gradient.copy_(place); });
+  rows.each(flat,
+            [](const at::Tensor& place, const at::Tensor& gradient) { gradient.copy_(place); });
   return ok();
 }
 

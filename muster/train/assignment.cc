@@ -35,6 +35,7 @@ Assignment Assignment::of_replicas(std::int32_t slices, const std::vector<Rank>&
                                    std::int32_t in_turn, std::vector<std::int32_t> workers) {
   const auto replicas = static_cast<std::int32_t>(firsts.size());
   std::vector<std::int32_t> counts;
+  counts.reserve(firsts.size());
   for (std::int32_t replica = 0; replica < replicas; ++replica)
     counts.push_back(comm::even_share(slices, replicas, replica).size());
   Assignment dealt = in_turns(counts, in_turn, std::move(workers));
@@ -76,6 +77,7 @@ std::vector<SliceIndex> Assignment::added(const Assignment& before, Rank rank) c
 
 std::uint64_t Assignment::fingerprint() const {
   std::vector<std::int32_t> by_slice;
+  by_slice.reserve(owners.size());
   for (std::size_t slice = 0; slice < owners.size(); ++slice)
     by_slice.push_back(worker_of(*this, slice));
   return stable_hash(by_slice);

@@ -95,7 +95,7 @@ std::optional<std::vector<Rank>> odd_ones_out(const std::vector<ReplicaReport>& 
   }
   std::ranges::sort(odd);
   if (!odd.empty()) return odd;
-  const auto outside = outside_majority(reports, all, &StateChecksum::shared);
+  auto outside = outside_majority(reports, all, &StateChecksum::shared);
   if (decided || (outside && !outside->empty())) return outside;
   return std::nullopt;
 }

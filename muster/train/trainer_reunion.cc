@@ -19,6 +19,7 @@ constexpr std::int64_t kNoCheckpoint = -1;
 
 Status Trainer::reunite(const Entry& entry, const std::vector<Standing>& standings) {
   std::vector<std::int32_t> parts;
+  parts.reserve(static_cast<std::size_t>(group().size));
   for (std::int32_t rank = 0; rank < group().size; ++rank)
     parts.push_back(parts_.strategy.part_of(Rank{rank}));
   const Reunion reunion = decide_reunion(standings, parts);

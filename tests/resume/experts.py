@@ -8,7 +8,7 @@ MOE = runs.settings("model.type=moe", "model.body=gpt", "model.num_experts=4")
 PARTS = runs.settings("strategy.type=tensor", "strategy.tensor=2")
 STAGES = runs.settings("strategy.mesh.pipeline=2", "strategy.mesh.expert=2")
 DEALT_PARTS = runs.settings("strategy.mesh.tensor=2", "strategy.mesh.expert=2")
-STEPS = 60
+STEPS = 40
 
 arguments = runs.arguments()
 with runs.workplace() as folder:
@@ -22,7 +22,7 @@ with runs.workplace() as folder:
 
     def check_resumes(wanted, *pairs):
         for before, after in pairs:
-            run = runs.killed_after(arguments.muster, job, folder, 25, before[0], *MOE, *before[1])
+            run = runs.killed_after(arguments.muster, job, folder, STEPS // 2, before[0], *MOE, *before[1])
             runs.train(arguments.muster, job, "--workers", str(after[0]), *MOE, *after[1], "--resume")
             assert runs.weights(run, STEPS) == wanted, f"{before}, then {after}: other weights"
             print(f"{before}, killed, then {after}: same", flush=True)

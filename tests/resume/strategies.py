@@ -29,7 +29,7 @@ SAMPLE = runs.settings("generate.prompt=and", "generate.length=20", "generate.te
 OFFLOADED = runs.settings("optimizer.offload=disk")
 THERE_AND_BACK = "{head: 0, '*[0-9]*': 1, '*': 0}"  # zb_v, whose first and last chunk are on one stage
 FIRST = pipeline(schedule="zb_h1", optimizer_first="true")
-STEPS = 100
+STEPS = 50
 
 arguments = runs.arguments("--model")
 READS = arguments.model == "gpt"

@@ -359,7 +359,7 @@ void Pipeline::give(std::size_t to, TensorKind kind, std::size_t micro, at::Tens
 }
 
 Status Pipeline::evaluate(const data::StepBatch& batch, std::span<EvaluationTotals> by_slice) {
-  const Status evaluated = lane_.run([&](std::int32_t) -> Status {
+  Status evaluated = lane_.run([&](std::int32_t) -> Status {
     for (const std::size_t chunk : my_chunks_)
       for (const data::SliceBatch& slice : batch.slices)
         if (has_pass(slice))

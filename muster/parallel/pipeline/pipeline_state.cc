@@ -17,7 +17,7 @@ bool Pipeline::holds_all() const {
 Status Pipeline::use_average(bool average) {
   if (average == update_->uses_average()) return ok();
   mirror_.changed();
-  const Status used = use_everywhere(average);
+  Status used = use_everywhere(average);
   if (used || !average) return used;
   for (PeerUpdate* const update : updates()) MUSTER_TRY(update->use_average(false));
   return used;

@@ -265,21 +265,7 @@ class Rows final : public observe::Sink {
   std::map<std::int64_t, double> evaluations;
 };
 
-End train_one(Town& town, std::int32_t worker, const Faults& faults, bool newcomer,
-              const std::optional<Return>& returned = {}) {
-  Inhabitant generations(town, worker);
-  Faulty strategy(make_strategy(faults), town, worker, faults);
-  observe::Hub hub;
-  const auto rows = std::make_shared<Rows>();
-  const auto subscription = hub.subscribe(rows);
-  Files& disk = faults.saving ? faults.saving->disk(worker) : system_files();
-  const Path folder = faults.saving ? "/run/checkpoints" : "";
-  Checkpoints checkpoints({.folder = folder, .job = "test", .writes = false, .keep = 0}, disk, hub,
-                          system_clock());
-  const bool slow = faults.slow_data && faults.slow_data->worker == worker;
-  const auto numbers = std::make_shared<Numbers>(slow ? faults.slow_data->sample : Duration{});
-  const auto pipeline = data::Pipeline::create(numbers, {}).value();
-  const data::BatchStreamOptions stream{.batch = kBatch, .slices = kSlices};
+TrainerOptions options_of(const Town& town, const Faults& faults) {
   TrainerOptions options;
   options.length = {.total_steps = faults.steps, .steps_per_epoch = 13};
   options.schedule = {.kind = optim::ScheduleKind::kConstant, .learning_rate = 0.05};
@@ -298,10 +284,29 @@ End train_one(Town& town, std::int32_t worker, const Faults& faults, bool newcom
   }
   options.slices = kSlices;
   options.active = 100;
-  options.newcomer = newcomer;
   options.keeps_ranks = town.keeps_ranks();
-  options.returned = returned;
   options.loss_scale = faults.loss_scale;
+  return options;
+}
+
+End train_one(Town& town, std::int32_t worker, const Faults& faults, bool newcomer,
+              const std::optional<Return>& returned = {}) {
+  Inhabitant generations(town, worker);
+  Faulty strategy(make_strategy(faults), town, worker, faults);
+  observe::Hub hub;
+  const auto rows = std::make_shared<Rows>();
+  const auto subscription = hub.subscribe(rows);
+  Files& disk = faults.saving ? faults.saving->disk(worker) : system_files();
+  const Path folder = faults.saving ? "/run/checkpoints" : "";
+  Checkpoints checkpoints({.folder = folder, .job = "test", .writes = false, .keep = 0}, disk, hub,
+                          system_clock());
+  const bool slow = faults.slow_data && faults.slow_data->worker == worker;
+  const auto numbers = std::make_shared<Numbers>(slow ? faults.slow_data->sample : Duration{});
+  const auto pipeline = data::Pipeline::create(numbers, {}).value();
+  const data::BatchStreamOptions stream{.batch = kBatch, .slices = kSlices};
+  TrainerOptions options = options_of(town, faults);
+  options.newcomer = newcomer;
+  options.returned = returned;
   End end;
   Trainer trainer({.strategy = strategy,
                    .generations = generations,
@@ -415,6 +420,7 @@ std::map<std::int32_t, End> train(Town& town, std::int32_t size, const Faults& f
   if (faults.join)
     for (const std::int32_t worker : faults.join->workers) ends[worker];
   std::vector<std::jthread> threads;
+  threads.reserve(ends.size());
   for (auto& [worker, end] : ends)
     threads.emplace_back([&, worker = worker, into = &end] {
       *into = train_in_place(town, worker, faults, worker >= size);
