@@ -199,14 +199,12 @@ bool is_product(const job::MeshSpec& mesh) {
 }
 
 // How so many workers can meet in every pass, as the planner knows it: of the models that may, with
-// cut tensors, shared sequences or dealt experts, or with tensors cut and experts dealt. In stages
-// experts are not priced.
-std::vector<job::MeshSpec> meetings_of(const job::JobSpec& job, std::int64_t workers,
-                                       bool in_stages) {
+// cut tensors, shared sequences or dealt experts, or with tensors cut and experts dealt.
+std::vector<job::MeshSpec> meetings_of(const job::JobSpec& job, std::int64_t workers) {
   if (workers == 1) return {{}};
   std::vector<job::MeshSpec> meetings = {{.tensor = workers}};
   if (job.data.type == job::DataType::kText) meetings.push_back({.context = workers});
-  if (job.model.type == job::ModelType::kMoe && !in_stages)
+  if (job.model.type == job::ModelType::kMoe)
     each_divisor(workers, [&](std::int64_t tensor) {
       if (tensor < workers) meetings.push_back({.expert = workers / tensor, .tensor = tensor});
     });
@@ -218,7 +216,7 @@ void add_meshes(const job::JobSpec& job, Spreads& spreads) {
   each_divisor(workers, [&](std::int64_t pipeline) {
     each_divisor(workers / pipeline, [&](std::int64_t shard) {
       each_divisor(workers / pipeline / shard, [&](std::int64_t together) {
-        for (job::MeshSpec mesh : meetings_of(job, together, pipeline > 1)) {
+        for (job::MeshSpec mesh : meetings_of(job, together)) {
           mesh.replicate = workers / pipeline / shard / together;
           mesh.pipeline = pipeline;
           mesh.shard = shard;

@@ -75,12 +75,12 @@ TEST(JobSpreads, FollowFromModelAndData) {
   }
   EXPECT_THAT(names_of(job_of(job::ModelType::kMoe, 4)),
               IsSupersetOf({"expert, 2 parts", "expert, 4 parts", "shard 2 × expert 2",
-                            "expert 2 × tensor 2"}));
+                            "expert 2 × tensor 2", "pipeline 2 × expert 2, zb_h1"}));
   EXPECT_THAT(names_of(job_of(job::ModelType::kMoe, 8)),
               IsSupersetOf({"replicate 2 × expert 2 × tensor 2", "shard 2 × expert 2 × tensor 2",
-                            "expert 4 × tensor 2", "expert 2 × tensor 4"}));
-  for (const std::string& name : names_of(job_of(job::ModelType::kMoe, 8)))
-    EXPECT_THAT(name, Not(AllOf(HasSubstr("pipeline"), HasSubstr("expert"))));
+                            "expert 4 × tensor 2", "expert 2 × tensor 4",
+                            "pipeline 2 × shard 2 × expert 2, 1f1b",
+                            "pipeline 2 × expert 2 × tensor 2, 1f1b, sequences"}));
 }
 
 TEST(JobSpreads, HaveThePipelineThatIsWritten) {

@@ -27,8 +27,6 @@ Status check_mesh(const Way& way) {
     return not_priced(fmt::format("{} replicas are no whole number of {} {}", way.replicas(),
                                   way.shard_count() * way.expert,
                                   way.expert == 1 ? "shards" : "shards and holders of experts"));
-  if (way.stages > 1 && way.expert > 1)
-    return not_priced("what stages wait for whose experts are dealt was not looked at");
   if (way.zero_stage > 1 && way.together() > 1)
     return not_priced("what stages 2 and 3 of ZeRO send of cut models was not looked at");
   return ok();

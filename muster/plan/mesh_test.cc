@@ -76,11 +76,6 @@ TEST(EstimatedMesh, DealtExpertsAreHeldByPart) {
   ASSERT_FALSE(refused);
   EXPECT_NE(refused.error().message.find("not measured with experts in 2 parts"),
             std::string::npos);
-  Way staged = pipeline(4, 2);
-  staged.expert = 2;
-  const auto in_stages = estimate(profile, staged, free_hardware());
-  ASSERT_FALSE(in_stages);
-  EXPECT_NE(in_stages.error().message.find("whose experts are dealt"), std::string::npos);
 }
 
 // The workers of a slice sum what their parts find, and each exchanges rows with those that have
@@ -113,12 +108,6 @@ TEST(EstimatedMesh, DealtExpertsInParts) {
   const std::uint64_t here = 8 * (kFloat + 2 * sizeof(float));  // what is not cut, of all that is
   const std::uint64_t others = profile.state_bytes() - here;
   EXPECT_EQ(price(saves, profile).memory.checkpoint, profile.state_bytes() + others);
-
-  Way staged = both;
-  staged.spread = Spread::kPipeline;
-  staged.stages = 2;
-  staged.workers = 8;
-  EXPECT_FALSE(estimate(profile, staged, free_hardware())) << "what stages wait for is not known";
 
   Way quarters = both;
   quarters.tensor = 4;
@@ -165,6 +154,39 @@ TEST(EstimatedMesh, StagesOfCutTensors) {
   const auto refused = estimate(profile, both, free_hardware());
   ASSERT_FALSE(refused);
   EXPECT_NE(refused.error().message.find("not measured together"), std::string::npos);
+}
+
+// The workers of a stage hold the experts of its blocks between them, each with slices of its own
+// as micro-batches: twice as many as in a stage of one, and of each block's rows half stay.
+TEST(EstimatedMesh, StagesOfDealtExperts) {
+  const ModelProfile profile = with_experts();
+  Way both = pipeline(4, 2);
+  both.expert = 2;
+  const Estimate found = price(both, profile), stages = price(pipeline(4, 2), profile);
+  EXPECT_EQ(found.memory.weights, stages.memory.weights * 3 / 4);
+  EXPECT_EQ(found.memory.optimizer, stages.memory.optimizer * 3 / 4);
+  EXPECT_EQ(found.memory.activations, stages.memory.activations);
+  EXPECT_EQ(found.time.total(), stages.time.total());
+  const std::uint64_t gradients = 2 * (2 + 1) * testing::kElements / 4 * kFloat;
+  const std::uint64_t notes = 2 * 16 * kFloat;  // first slots fill lines
+  const std::uint64_t rows = 4 * 2 * 2 * 3000;  // of 4 slices there and back in two blocks
+  EXPECT_EQ(found.bytes_on_wire, gradients + notes + rows);
+
+  Hardware slow = free_hardware();
+  slow.link = {milliseconds(1), 1e12};
+  const auto total = [&](const Way& way) {
+    return estimate(profile, way, slow).value().time.total();
+  };
+  EXPECT_GT(total(both), total(pipeline(4, 2))) << "each pass waits for the rows of others";
+
+  // Two replicas of such stages sum their experts as well.
+  Way twice = both;
+  twice.workers = 8;
+  EXPECT_GT(price(twice, profile).sent, price(both, profile).sent / 2);
+  Way in_parts_too = both;
+  in_parts_too.tensor = 2;
+  in_parts_too.workers = 8;
+  EXPECT_EQ(price(in_parts_too, with_experts_in_parts()).memory.weights, found.memory.weights / 2);
 }
 
 }  // namespace

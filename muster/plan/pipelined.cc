@@ -71,7 +71,7 @@ class Pipelined {
     Estimate result;
     MUSTER_ASSIGN(result.pipeline, simulate(staged_.schedule, costs_, memory_));
     result.partition = staged_.partition;
-    result.bytes_on_wire = exchanges_.front().bytes + messages_.front().bytes;
+    result.bytes_on_wire = of_exchanges(0, &ExchangeCost::bytes) + messages_.front().bytes;
     set_times(result);
     for (std::size_t stage = 0; stage < stages_.size(); ++stage) {
       const MemoryUse memory = memory_of(*result.pipeline, stage);
@@ -87,15 +87,19 @@ class Pipelined {
   }
 
   void add_stages() {
-    const comm::SumTree tree = sum_tree_of(way_);
     for (std::int32_t stage = 0; stage < way_.stages; ++stage) {
       stages_.push_back(no_blocks());
       for (const auto chunk : staged_.schedule.chunks_of(layout::Stage{stage}))
         stages_.back().add(staged_.partition[static_cast<std::size_t>(chunk)]);
-      exchanges_.push_back(exchange_cost(way_, stages_.back().slot_counts(), tree, hardware_));
+      exchanges_.push_back(exchanges_of(stages_.back(), way_, hardware_));
       messages_.push_back(messages_of_stage(stages_.back()));
     }
-    has_peers_ = tree.size() > 1;
+  }
+
+  std::uint64_t of_exchanges(std::size_t stage, std::uint64_t ExchangeCost::*bytes) const {
+    std::uint64_t sum = 0;
+    for (const ExchangeCost& exchange : exchanges_[stage]) sum += exchange.*bytes;
+    return sum;
   }
 
   MessageCost messages_of_stage(const Part& stage) const {
@@ -129,10 +133,11 @@ class Pipelined {
   }
 
   Duration reduction_of(std::size_t stage) const {
-    if (!has_peers_) return messages_[stage].after;
     const layout::ChunkCost& last = costs_.chunks[stage];  // its first chunk ends last
-    return exposed(exchanges_[stage], last.backward_input + last.backward_weight) +
-           exchanges_[stage].gather + messages_[stage].after;
+    Duration time = messages_[stage].after;
+    for (const ExchangeCost& exchange : exchanges_[stage])
+      time += exposed(exchange, last.backward_input + last.backward_weight) + exchange.gather;
+    return time;
   }
   Duration update_of_stage(std::size_t stage) const {
     return scaled(update_of(model_.here, stages_[stage].trained(), 1) / way_.shard_count(),
@@ -145,11 +150,12 @@ class Pipelined {
     const PassMemory passes =
         pass_memory(run.stages[stage].peak_bytes + part.recomputing(), part.in_hand(),
                     stage == 0 ? counting_whole(model_, way_) : BriefMemory{});
+    const std::uint64_t kept = of_exchanges(stage, &ExchangeCost::kept);
     MemoryUse memory{.weights = part.weights(),
-                     .gradients = exchanges_[stage].held - exchanges_[stage].kept,
+                     .gradients = of_exchanges(stage, &ExchangeCost::held) - kept,
                      .optimizer = ceil_div(part.optimizer(), shares),
                      .activations = passes.activations,
-                     .buffers = exchanges_[stage].kept + exchanges_[stage].seen +
+                     .buffers = kept + of_exchanges(stage, &ExchangeCost::seen) +
                                 largest_message(stage) + kept_for_rollback(part),
                      .checkpoint = stage == 0 ? saved_by(part, passes.given_back) : 0,
                      .process = model_.whole.process_bytes};
@@ -177,8 +183,8 @@ class Pipelined {
   // micro-batch; the owner's new weights; the reduction between replicas; what ranks of a stage
   // tell each other.
   std::uint64_t sent_by(const PipelineSimulation& run, std::size_t stage) const {
-    std::uint64_t bytes =
-        run.stages[stage].sent_bytes + exchanges_[stage].sent + messages_[stage].sent;
+    std::uint64_t bytes = run.stages[stage].sent_bytes + of_exchanges(stage, &ExchangeCost::sent) +
+                          messages_[stage].sent;
     stages_[stage].each_borrowed([&](const TiedParameter& tied) {
       if (tied.trained)
         bytes += static_cast<std::uint64_t>(tied.elements) * kFloat *
@@ -197,9 +203,8 @@ class Pipelined {
   const Hardware& hardware_;
   const StagedModel staged_;
   const std::vector<BlockWaits> waits_;
-  bool has_peers_ = false;
   std::vector<Part> stages_;
-  std::vector<ExchangeCost> exchanges_;
+  std::vector<std::vector<ExchangeCost>> exchanges_;  // by stage
   std::vector<MessageCost> messages_;
   layout::PipelineCosts costs_;
   std::vector<ChunkMemory> memory_;

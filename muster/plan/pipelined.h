@@ -1,6 +1,6 @@
 #pragma once
 // The price of ways in which each worker holds some of the blocks, or its part of their tensors, or
-// of their sequences: the stages of one replica, one after the other. Pure.
+// of their sequences, or of the experts: the stages of one replica, one after the other. Pure.
 
 #include "muster/plan/estimate.h"
 #include "muster/plan/pricing.h"

@@ -43,6 +43,15 @@ Duration exposed(const ExchangeCost& exchange, Duration last_backward) {
   return std::max(exchange.last, exchange.reduce - last_backward);
 }
 
+std::vector<ExchangeCost> exchanges_of(const Part& part, const Way& way, const Hardware& hardware) {
+  std::vector<ExchangeCost> exchanges = {
+      exchange_cost(way, part.slot_counts(), sum_tree_of(way), hardware)};
+  const std::vector<std::int64_t> experts = part.expert_slot_counts();
+  if (experts.size() > 1)
+    exchanges.push_back(exchange_cost(way, experts, expert_tree_of(way), hardware));
+  return exchanges;
+}
+
 layout::BlockRange all_blocks(const ModelProfile& profile) {
   return {0, static_cast<std::int32_t>(profile.blocks.size())};
 }

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "muster/base/result.h"
 #include "muster/plan/estimate.h"
@@ -39,6 +40,9 @@ void offload(const Way& way, const Part& part, std::int32_t lanes, MemoryUse& me
 // What of the reduction is left when backward has ended: buckets are reduced as the last pass fills
 // them, but for the last bucket.
 Duration exposed(const ExchangeCost& exchange, Duration last_backward);
+
+// Of a part's gradients: of what is no expert's, and of experts where these are dealt out.
+std::vector<ExchangeCost> exchanges_of(const Part& part, const Way& way, const Hardware& hardware);
 
 layout::BlockRange all_blocks(const ModelProfile& profile);
 

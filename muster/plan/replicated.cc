@@ -38,7 +38,7 @@ class Replicated {
     if (way_.spread == Spread::kSharded && way_.zero_stage > 1)
       add_shards(shard_cost(model_.whole, way_, hardware_), result);
     else
-      add_exchange(result);
+      add_exchanges(result);
     if (model_.cut) add_messages(*model_.cut, result);
     return result;
   }
@@ -82,17 +82,11 @@ class Replicated {
     result.sent += exchange.sent;
   }
 
-  void add_exchange(Estimate& result) const {
-    add_exchange(part_.slot_counts(), sum_tree_of(way_), result);
-    const std::vector<std::int64_t> experts = part_.expert_slot_counts();
-    if (experts.size() > 1) add_exchange(experts, expert_tree_of(way_), result);
-  }
-  void add_exchange(const std::vector<std::int64_t>& counts, const comm::SumTree& tree,
-                    Estimate& result) const {
-    const ExchangeCost exchange = exchange_cost(way_, counts, tree, hardware_);
-    count(exchange, result);
-    if (tree.size() > 1)
+  void add_exchanges(Estimate& result) const {
+    for (const ExchangeCost& exchange : exchanges_of(part_, way_, hardware_)) {
+      count(exchange, result);
       result.time.communication += exposed(exchange, scaled(backward(), slower_)) + exchange.gather;
+    }
   }
 
   // Every pass hides what it has to tell behind the next ones, and a block the next one's weights.
