@@ -38,8 +38,7 @@ def main():
     if with_torch and files:
         flags += precompiled_torch(partial(subprocess.run, cwd=ROOT, check=True))
     rules = (ROOT / ".clang-tidy").read_text()
-    jobs = [(path, fingerprint(ROOT, path, rules, flags),
-             tidy(path, flags)) for path in files]
+    jobs = [(path, fingerprint(ROOT, path, rules, flags), tidy(path, flags)) for path in files]
     results = Remembered("checks/tidy", jobs)
     results.try_together(partial(tidy_of_all, flags, "torch" if with_torch else "core"))
     failures = results.run_each()

@@ -156,8 +156,8 @@ TEST(EstimatedMesh, StagesOfCutTensors) {
   EXPECT_NE(refused.error().message.find("not measured together"), std::string::npos);
 }
 
-// The workers of a stage hold the experts of its blocks between them, each with slices of its own
-// as micro-batches: twice as many as in a stage of one, and of each block's rows half stay.
+// The workers of a stage hold the experts of its blocks between them, each with slices of its own:
+// as many micro-batches as with two replicas of stages.
 TEST(EstimatedMesh, StagesOfDealtExperts) {
   const ModelProfile profile = with_experts();
   Way both = pipeline(4, 2);
